@@ -109,12 +109,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let first = ask_strangers(&guard)?;
     let stats = guard.stats();
     println!(
-        "{STRANGERS} strangers: {} answered from memory, {} mistakes, all repaired, by {first} \
+        "{STRANGERS} strangers: {} answered from memory, {} mistakes, all repaired; {first} \
          SQL queries",
         stats.answered_from_memory, stats.repairs
     );
     assert_eq!((stats.false_positives, stats.repairs_failed), (stats.repairs, 0));
-    assert_eq!(first, 2 * stats.false_positives, "one that looks up, and one that lists");
+    assert_eq!(first, 2 * stats.false_positives, "a mistake costs one lookup and one listing");
 
     let second = ask_strangers(&guard)?;
     println!("the same strangers again: {second} SQL queries");
@@ -136,14 +136,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (number, name) in (0..).zip(&names) {
         assert_eq!(again.get(name)?, Some(number % 100));
     }
-    println!("a new guard of the same table: all {} users are there", again.stats().members);
+    println!("a new guard for the same table finds all {} users", again.stats().members);
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_it_claims_holds() {
+    fn the_example_runs_without_an_error() {
         super::main().unwrap();
     }
 }

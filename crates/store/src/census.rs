@@ -4,8 +4,8 @@ use std::iter::Sum;
 use std::ops::Add;
 use twiceshy::Hash;
 
-/// The number of members, and the sum of their hashes. Hashes are keyed, so different sets have the
-/// same sum with probability 2^-128.
+/// The size of a set of members, and the sum of their hashes. Hashes are keyed, so two different sets have
+/// the same sum with probability 2^-128.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Census {
     pub(crate) members: u64,
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn census_ignores_order_and_notices_every_member() {
+    fn census_depends_on_every_member_but_not_on_their_order() {
         let census = |hashes: &[u128]| hashes.iter().map(|&hash| Hash::from_u128(hash)).sum();
         let all: Census = census(&[5, u128::MAX, 7]);
         assert_eq!(all, census(&[7, 5, u128::MAX]));

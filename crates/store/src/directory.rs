@@ -19,7 +19,7 @@ pub(crate) fn open_backend(directory: &Path, create: bool) -> Result<FjallBacken
     Ok(FjallBackend::open(directory.join(DATA), options)?)
 }
 
-/// Returns an error if a directory has files, but no store.
+/// Returns an error if a directory has files that don't belong to a store.
 fn refuse_foreign(directory: &Path) -> Result<()> {
     let data = directory.join(DATA);
     if has_data(&data)? {

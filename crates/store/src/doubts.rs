@@ -12,26 +12,27 @@
 //!   retry succeeds, a removal succeeds, and then the first write arrives.
 //!
 //! # Invariants
-//! - A key comes and goes under the lock of its stripe. A writer records its doubt before it releases
-//!   that lock, and a rebuild holds all stripes of its shard while it lists. So no listing misses a doubt.
+//! - A key comes and goes under the lock of its stripe. A writer records its doubt while its write is in
+//!   flight, and a rebuild begins with the keys in flight and then the keys in doubt. So none is missed.
 //! - Every doubt has a number. Settling concerns only the doubts recorded before the caller asked for it
 //!   ([`mark`](Doubts::mark)): a write that fails meanwhile stays in doubt.
-//! - The set is bounded. A key that finds no room makes its shard *overflow*: nobody knows which keys are
-//!   in doubt there, so the shard is not trusted, and answers "maybe". A rebuild may make it trusted
-//!   again only if its listing begins after the caller has settled everything up to the latest key that
-//!   found no room ([`may_trust`](Doubts::may_trust)).
+//! - The set is bounded. A key for which there is no room makes its shard *overflow*: the keys in doubt in
+//!   this shard are not all known, so the shard is not trusted, and answers "maybe". A rebuild may make it
+//!   trusted again only if its listing begins after the caller has settled everything up to the latest key
+//!   for which there was no room ([`may_trust`](Doubts::may_trust)).
 
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use twiceshy::Hash;
 
 /// A bounded set of keys in doubt.
 pub(crate) struct Doubts<K> {
     limit: usize,
-    /// Whether there is anything in `State`, so that nobody needs the lock while nothing is in doubt. It
-    /// changes under the stripe of the key concerned, at least.
+    /// Whether `state` holds anything. While this is false, nobody needs the lock of `state`. It changes only
+    /// while the stripe of the key concerned is held.
     is_any: AtomicBool,
     state: Mutex<State<K>>,
 }
@@ -45,7 +46,7 @@ struct State<K> {
 }
 
 struct Overflow {
-    /// The number of the latest key that found no room.
+    /// The number of the latest key for which there was no room.
     latest: u64,
     /// Keys numbered below this are settled.
     settled: u64,
@@ -75,7 +76,7 @@ impl<K> Doubts<K> {
         self.is_any.load(Ordering::Relaxed)
     }
 
-    /// Updates `is_any` after a removal.
+    /// Updates `is_any` after something was removed from `state`.
     fn has_removed(&self, state: &State<K>) {
         let is_any = !state.keys.is_empty() || !state.overflows.is_empty();
         self.is_any.store(is_any, Ordering::Relaxed);
@@ -123,17 +124,22 @@ impl<K> Doubts<K> {
         self.state().keys.range(hashes.clone()).map(|(&hash, _)| hash).collect()
     }
 
-    /// Returns the number of keys in doubt, without those that found no room.
+    /// Returns the number of keys in doubt, without those for which there was no room.
     pub(crate) fn len(&self) -> usize {
         self.state().keys.len()
     }
 
-    /// Returns copies of the keys in doubt, without those that found no room.
+    /// Returns the bytes of memory that the keys in doubt take, about: a tree fills its nodes to two thirds.
+    pub(crate) fn memory(&self) -> u64 {
+        (self.len() * size_of::<(Hash, (u64, K))>() * 3 / 2) as u64
+    }
+
+    /// Returns copies of the keys in doubt, without those for which there was no room.
     pub(crate) fn keys(&self, copy: impl Fn(&K) -> K) -> Vec<K> {
         self.state().keys.values().map(|(_, key)| copy(key)).collect()
     }
 
-    /// Returns the present moment. Settling with it concerns the doubts recorded before.
+    /// Returns the present moment. Settling with this mark concerns only the doubts recorded before it.
     pub(crate) fn mark(&self) -> Mark {
         Mark(self.state().next)
     }
@@ -150,7 +156,7 @@ impl<K> Doubts<K> {
         is_settled
     }
 
-    /// Settles the keys older than a mark that found no room. Returns their shards, which must be
+    /// Settles the keys older than a mark for which there was no room. Returns their shards, which must be
     /// rebuilt.
     pub(crate) fn settle_overflows(&self, mark: Mark) -> Vec<usize> {
         let mut state = self.state();
@@ -160,20 +166,25 @@ impl<K> Doubts<K> {
         state.overflows.keys().copied().collect()
     }
 
-    /// Returns whether a shard may be trusted if it is rebuilt from a listing that begins now. The
-    /// caller holds all stripes of the shard.
+    /// Returns whether a shard may be trusted if it is rebuilt from a listing that begins now.
     pub(crate) fn may_trust(&self, shard: usize) -> bool {
         self.state().overflows.get(&shard).is_none_or(Overflow::is_settled)
     }
 
-    /// Forgets that a shard has overflowed: the caller [may](Self::may_trust) trust it, has rebuilt it,
-    /// and has held all its stripes since it asked.
-    pub(crate) fn trust(&self, shard: usize) {
-        if self.is_any() {
-            let mut state = self.state();
+    /// Forgets that a shard has overflowed, and returns `true`, unless an unsettled key has found no room.
+    /// The shard [might](Self::may_trust) be trusted when its rebuild began. A key that found no room since
+    /// then was in flight, so the rebuilt shard has it; but the next rebuild would not know of it.
+    pub(crate) fn trust(&self, shard: usize) -> bool {
+        if !self.is_any() {
+            return true;
+        }
+        let mut state = self.state();
+        let is_trusted = state.overflows.get(&shard).is_none_or(Overflow::is_settled);
+        if is_trusted {
             state.overflows.remove(&shard);
             self.has_removed(&state);
         }
+        is_trusted
     }
 }
 
@@ -209,7 +220,7 @@ mod tests {
         let mark = doubts.mark();
         assert!(!doubts.record(hash(3), 3, ()));
         assert_eq!(doubts.settle_overflows(mark), [3]);
-        assert!(!doubts.may_trust(3), "a key found no room after the mark");
+        assert!(!doubts.may_trust(3), "there was no room for a key after the mark");
         assert_eq!(doubts.settle_overflows(doubts.mark()), [3]);
         assert!(doubts.may_trust(3));
         doubts.trust(3);
@@ -217,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn listings_are_completed_in_hash_order() {
+    fn doubts_in_an_interval_are_returned_in_hash_order() {
         let doubts = Doubts::new(10);
         for value in [5, 1, 9, 3] {
             assert!(doubts.record(hash(value), 0, value));

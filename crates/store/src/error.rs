@@ -10,9 +10,9 @@ use twiceshy::{
 
 /// Why an operation of a store failed.
 ///
-/// No error loses a write that was acknowledged before. After a [`Backend`](Self::Backend) error, the
-/// batch of a failed write is there as a whole or not at all, and only reopening the store tells which
-/// (see [`Backend`](crate::Backend)). After any other error, nothing was written.
+/// No error loses a write that was acknowledged before. After a [`Backend`](Self::Backend) error of a write,
+/// the store holds the whole batch or none of it, and only reopening the store shows which (see
+/// [`Backend`](crate::Backend)). After any other error, nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -38,7 +38,7 @@ pub enum StoreError {
     /// rebuilds it.
     #[error("all data is safe, but the filter can't be saved; the next open rebuilds it")]
     FilterNotSaved {
-        /// Why it could not be saved.
+        /// Why the filter could not be saved.
         source: Box<StoreError>,
     },
     /// The key is too long.
@@ -105,7 +105,7 @@ pub enum StoreError {
 }
 
 impl From<BackendError> for StoreError {
-    /// An engine without data is a missing store.
+    /// Turns [`BackendError::Missing`] into [`StoreError::Missing`], and wraps any other error.
     fn from(error: BackendError) -> Self {
         match error {
             BackendError::Missing { .. } => Self::Missing,

@@ -3,7 +3,7 @@
 use crate::backend::MAX_KEY_BYTES;
 use std::fmt;
 
-/// Number of bytes of a hash that members are sorted by on the disk.
+/// The number of leading bytes of a hash by which members are sorted on the disk.
 pub(crate) const PREFIX_BYTES: usize = 4;
 
 /// The longest key that a store takes, in bytes.
@@ -48,7 +48,7 @@ impl fmt::Display for List {
     }
 }
 
-/// The kind of a store, with its layout or its numbers.
+/// The kind of a store, and the properties that only this kind has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A [`Store`](crate::Store).
@@ -59,11 +59,11 @@ pub(crate) enum Kind {
     Lists,
 }
 
-/// The numbers of a range store.
+/// The size of a range store's keys, and its longest range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbers {
     pub(crate) key_bits: u32,
-    /// Numbers per partition, a power of two.
+    /// The number of possible keys per partition. It is a power of two.
     pub(crate) longest_range: u64,
 }
 

@@ -15,11 +15,11 @@
 //! | `Meta` | `shape` | the filter's capacity, false-positive rate (a float) and shards (8 bytes each) |
 //! | `Meta` | `clean` | version (1 byte), the number in the name of the saved filter's file (16 bytes), the length of the file (8 bytes), its last 64 bytes |
 //!
-//! Numbers are big-endian, so that the order of the bytes is the order of the hashes. The key follows the
-//! first bytes of its hash: the rest of the hash can be computed from it, and keys with the same first
-//! bytes stay distinct. Four bytes are enough: among 2^32 members, a repair reads about one more member
-//! than it needs, and keys of 16 bytes stay within the 20 bytes that the engine stores without a pointer.
-//! The numbers of a range store have as many bytes as their bits need.
+//! Hashes and numbers are big-endian, so that their bytes sort as they do. The key follows the first bytes of its
+//! hash, so that the rest of the hash can be computed, and keys whose hashes begin with the same bytes stay
+//! distinct. Four bytes are enough: among 2^32 members, a repair reads about one more member than it needs,
+//! and keys of 16 bytes stay within the 20 bytes that the engine stores without a pointer. The numbers of a
+//! range store have as many bytes as their bits need.
 
 use crate::backend::{
     Backend, Batch, Bounds, Bytes, Durability, Excluded, Included, Keyspace, Unbounded,
@@ -30,7 +30,7 @@ use crate::sizing::Sizing;
 use std::ops::RangeInclusive;
 use twiceshy::{Hash, Secret, hash::KeyedHasher};
 
-/// Names in [`Keyspace::Meta`].
+/// The keys of the records in [`Keyspace::Meta`].
 const STORE: &[u8] = b"store";
 const SHAPE: &[u8] = b"shape";
 pub(crate) const CLEAN: &[u8] = b"clean";
@@ -38,7 +38,7 @@ pub(crate) const CLEAN: &[u8] = b"clean";
 /// The current version of the format.
 const FORMAT: u32 = 3;
 
-/// The previous version, whose identity has no check value.
+/// The previous version of the format. Its identity record has no check value.
 const UNCHECKED_FORMAT: u32 = 2;
 
 /// The properties that a store was created with, and that never change.
@@ -55,8 +55,8 @@ pub(crate) fn is_store(backend: &impl Backend) -> Result<bool> {
 }
 
 impl Identity {
-    /// Reads the identity of the store in a backend. If there is no store, creates one of this kind. A
-    /// `secret` must be the store's own.
+    /// Reads the identity of the store in a backend. If there is no store, creates one of this kind. If a
+    /// `secret` is given, it must be the store's secret.
     pub(crate) fn of(backend: &impl Backend, kind: Kind, secret: Option<&Secret>) -> Result<Self> {
         let identity = match backend.get(Keyspace::Meta, STORE)? {
             Some(bytes) => Self::from_bytes(&bytes)?,
@@ -79,12 +79,12 @@ impl Identity {
         let mut batch = Batch::new();
         batch.insert(Keyspace::Meta, STORE, identity.to_bytes());
         backend.write(&batch, Durability::Synced)?;
-        // Without the secret all data is lost, so it must not be in a journal alone.
+        // Without the secret all data is lost, so flush it from the journal to the tables.
         backend.flush()?;
         Ok(identity)
     }
 
-    /// Returns the layout of a [`Store`](crate::Store). If a layout is `wanted`, it must be the store's.
+    /// Returns the layout of a [`Store`](crate::Store), or an error if a different layout is `wanted`.
     pub(crate) fn layout(&self, wanted: Option<Layout>) -> Result<Layout> {
         match (self.kind, wanted) {
             (Kind::Points(found), Some(wanted)) if found != wanted => {
@@ -151,12 +151,12 @@ impl Identity {
     }
 }
 
-/// Returns the check value of an identity: its hash with its own secret.
+/// Returns the check value of an identity record, which is its hash under the store's secret.
 fn check_value(secret: &Secret, record: &[u8]) -> [u8; 16] {
     KeyedHasher::new(secret).hash_bytes(record).as_u128().to_be_bytes()
 }
 
-/// Reads the sizing that is recorded in a backend.
+/// Reads the filter's recorded sizing from a backend.
 pub(crate) fn sizing(backend: &impl Backend) -> Result<Option<Sizing>> {
     let Some(bytes) = backend.get(Keyspace::Meta, SHAPE)? else { return Ok(None) };
     let wrong = || StoreError::Format("the size of its filter is unreadable".into());
@@ -169,6 +169,7 @@ pub(crate) fn sizing(backend: &impl Backend) -> Result<Option<Sizing>> {
         capacity: capacity?,
         false_positive_rate: f64::from_bits(rate),
         shards: shards?,
+        memory: None,
     }))
 }
 
@@ -181,7 +182,7 @@ pub(crate) fn keep_sizing(backend: &impl Backend, sizing: &Sizing) -> Result<()>
     Ok(backend.write(&batch, Durability::Synced)?)
 }
 
-/// Returns the key of a member in [`Keyspace::Members`], or of a no key in [`Keyspace::Mistakes`].
+/// Returns the key of a member in [`Keyspace::Members`], or of a no-list key in [`Keyspace::Mistakes`].
 pub(crate) fn member_key(hash: Hash, key: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(PREFIX_BYTES + key.len());
     bytes.extend_from_slice(&prefix(hash));
@@ -199,7 +200,7 @@ pub(crate) fn mistake_key(hash: Hash) -> [u8; 16] {
     hash.as_u128().to_be_bytes()
 }
 
-/// Returns the mistake of a key, or `None` if no store has written that key.
+/// Returns the mistake that is stored under a key, or `None` if no store has written that key.
 fn mistake(key: &[u8]) -> Option<Hash> {
     key.try_into().ok().map(|bytes| Hash::from_u128(u128::from_be_bytes(bytes)))
 }
@@ -278,8 +279,8 @@ pub(crate) fn mistakes(
     keys.filter_map(|pair| pair.map(|(key, _)| mistake(&key)).map_err(StoreError::from).transpose())
 }
 
-/// Lists the members (or the keys of the no list) whose hashes are in an interval. `read` computes the
-/// hash of a key. The order is by the first bytes of the hashes.
+/// Lists the members (or the keys of the no list) whose hashes are in an interval, ordered by the first bytes
+/// of the hashes. `read` computes the hash of a key.
 pub(crate) fn listed<M>(
     backend: &impl Backend,
     space: Keyspace,

@@ -64,6 +64,7 @@ mod stats;
 mod storage;
 mod store;
 mod stripes;
+mod sync;
 #[doc(hidden)]
 pub mod testing;
 mod two_maps;

@@ -2,6 +2,7 @@
 
 use crate::stats::Stats;
 use metrics::{counter, describe_counter, describe_gauge, gauge};
+use std::time::Duration;
 
 impl Stats {
     /// Passes the statistics to the installed recorder of the [`metrics`] facade. Call this before each
@@ -10,13 +11,20 @@ impl Stats {
     /// Counters: `twiceshy_lookups_total`, `twiceshy_answered_from_memory_total`,
     /// `twiceshy_true_positives_total`, `twiceshy_false_positives_total`,
     /// `twiceshy_repeated_false_positives_total`, `twiceshy_unfiltered_total`,
-    /// `twiceshy_repairs_total`, `twiceshy_repairs_failed_total`, `twiceshy_ghosts_left_total`,
+    /// `twiceshy_repairs_total`, `twiceshy_repairs_failed_total`, `twiceshy_repairs_skipped_total`,
+    /// `twiceshy_ghosts_left_total`,
     /// `twiceshy_ghosts_cleared_total`, `twiceshy_mistakes_forgotten_total`,
-    /// `twiceshy_backend_gets_total`, `twiceshy_backend_scans_total`.
+    /// `twiceshy_backend_gets_total`, `twiceshy_backend_scans_total`, `twiceshy_rebuilds_total`,
+    /// `twiceshy_rotations_total`, `twiceshy_rebuilds_failed_total`,
+    /// `twiceshy_rebuild_milliseconds_total`, `twiceshy_delayed_writes_total`,
+    /// `twiceshy_stalled_writes_total`.
     ///
-    /// Gauges: `twiceshy_doubts`, `twiceshy_mistakes`, `twiceshy_list_bytes`, `twiceshy_members`,
-    /// `twiceshy_filter_bytes`, `twiceshy_load`, `twiceshy_bits_per_key`, `twiceshy_false_positive_rate`,
-    /// `twiceshy_shards_ready`, `twiceshy_shards`.
+    /// Gauges: `twiceshy_doubts`, `twiceshy_records_waiting`, `twiceshy_repairs_waiting`,
+    /// `twiceshy_mistakes`, `twiceshy_members`, `twiceshy_load`, `twiceshy_bits_per_key`, `twiceshy_false_positive_rate`, `twiceshy_expected_rate`,
+    /// `twiceshy_shards`, `twiceshy_shards_ready`, `twiceshy_shards_due`,
+    /// `twiceshy_longest_rebuild_milliseconds`, `twiceshy_has_background_thread`; and memory by part:
+    /// `twiceshy_filter_bytes`, `twiceshy_upkeep_bytes`, `twiceshy_rebuild_bytes`, `twiceshy_list_bytes`,
+    /// `twiceshy_doubt_bytes`, and all of it: `twiceshy_memory_bytes`.
     ///
     /// ```
     /// # use twiceshy_store::{MemoryBackend, OpenOptions, Store};
@@ -35,7 +43,7 @@ impl Stats {
         }
     }
 
-    fn counts(&self) -> [(&'static str, u64, &'static str); 13] {
+    fn counts(&self) -> [(&'static str, u64, &'static str); 20] {
         [
             ("twiceshy_lookups_total", self.lookups, "Lookups of keys and ranges"),
             (
@@ -61,6 +69,7 @@ impl Stats {
             ),
             ("twiceshy_repairs_total", self.repairs, "Mistakes repaired"),
             ("twiceshy_repairs_failed_total", self.repairs_failed, "Repairs that failed"),
+            ("twiceshy_repairs_skipped_total", self.repairs_skipped, "Repairs that were not made"),
             ("twiceshy_ghosts_left_total", self.ghosts_left, "Ghosts left by failed writes"),
             ("twiceshy_ghosts_cleared_total", self.ghosts_cleared, "Ghosts cleared by repairs"),
             (
@@ -70,17 +79,54 @@ impl Stats {
             ),
             ("twiceshy_backend_gets_total", self.backend_gets, "Point reads of the backend"),
             ("twiceshy_backend_scans_total", self.backend_scans, "Range scans of the backend"),
+            ("twiceshy_rebuilds_total", self.rebuilds, "Shards that were rebuilt"),
+            (
+                "twiceshy_rotations_total",
+                self.rotations,
+                "Shards that were rebuilt because repairs had used up their room",
+            ),
+            ("twiceshy_rebuilds_failed_total", self.rebuilds_failed, "Rebuilds that failed"),
+            (
+                "twiceshy_rebuild_milliseconds_total",
+                milliseconds(self.rebuild_time) as u64,
+                "Duration of all rebuilds",
+            ),
+            (
+                "twiceshy_delayed_writes_total",
+                self.delayed_writes,
+                "Writes that were delayed because their shard was nearly full",
+            ),
+            (
+                "twiceshy_stalled_writes_total",
+                self.stalled_writes,
+                "Times that a write waited for a rebuild, because its shard was full",
+            ),
         ]
     }
 
-    fn levels(&self) -> [(&'static str, f64, &'static str); 10] {
+    fn levels(&self) -> [(&'static str, f64, &'static str); 20] {
         [
             ("twiceshy_doubts", self.doubts as f64, "Keys whose write may still take effect"),
+            (
+                "twiceshy_doubt_bytes",
+                self.doubt_bytes as f64,
+                "Bytes of memory that keys in doubt take",
+            ),
+            (
+                "twiceshy_records_waiting",
+                self.records_waiting as f64,
+                "Records of mistakes that wait to be written",
+            ),
+            (
+                "twiceshy_repairs_waiting",
+                self.repairs_waiting as f64,
+                "Repairs that wait because another thread held their locks",
+            ),
             ("twiceshy_mistakes", self.mistakes as f64, "Mistakes that are kept"),
             (
                 "twiceshy_list_bytes",
                 self.list_bytes as f64,
-                "Bytes of memory that the no list takes",
+                "Bytes of memory that the no list, or the mistakes of a guard, take",
             ),
             ("twiceshy_members", self.members as f64, "Members of the filter"),
             (
@@ -95,10 +141,41 @@ impl Stats {
                 self.false_positive_rate(),
                 "Share of absent keys that were looked up in the backend",
             ),
-            ("twiceshy_shards_ready", self.shards_ready as f64, "Shards that answer"),
+            ("twiceshy_shards_ready", self.shards_ready as f64, "Shards that are ready to answer"),
             ("twiceshy_shards", self.shards as f64, "Shards of the filter"),
+            ("twiceshy_shards_due", self.shards_due as f64, "Shards that are to be rebuilt"),
+            (
+                "twiceshy_expected_rate",
+                self.expected_rate,
+                "Probability that a new absent key is a false positive",
+            ),
+            (
+                "twiceshy_longest_rebuild_milliseconds",
+                milliseconds(self.longest_rebuild),
+                "Duration of the longest rebuild of a shard",
+            ),
+            (
+                "twiceshy_has_background_thread",
+                f64::from(u8::from(self.has_background_thread)),
+                "Whether a background thread tends the filter",
+            ),
+            (
+                "twiceshy_upkeep_bytes",
+                self.upkeep_bytes as f64,
+                "Bytes of memory that locks and the state of shards take",
+            ),
+            (
+                "twiceshy_rebuild_bytes",
+                self.rebuild_bytes as f64,
+                "Bytes of memory that running rebuilds take",
+            ),
+            ("twiceshy_memory_bytes", self.memory() as f64, "Bytes of memory in all"),
         ]
     }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
 }
 
 #[cfg(test)]
@@ -134,7 +211,7 @@ mod tests {
                 (name.as_str().to_owned(), value)
             })
             .collect();
-        assert_eq!(recorded.len(), 23);
+        assert_eq!(recorded.len(), 40);
         let is = |name: &str, value| assert_eq!(recorded[name], value, "{name}");
         is("twiceshy_lookups_total", DebugValue::Counter(1));
         is("twiceshy_true_positives_total", DebugValue::Counter(1));

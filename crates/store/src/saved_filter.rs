@@ -1,28 +1,34 @@
 //! The filter that a store saves when it is closed.
 //!
-//! A saved filter is a cache: without it, the next open builds the filter from the members and the
-//! mistakes. The file's name contains a random number, and the backend records which file is valid. The
-//! record also holds the end of the file, which contains a checksum of the whole file: an older file
-//! under the same name is not used. The record is removed, durably, before the first write that the saved
-//! filter doesn't know of. So a file with a record is always exact.
+//! A saved filter is a cache: without it, the next open builds the filter from the members and the mistakes.
+//! The file's name contains a random number, and the backend records which file is valid. The record also
+//! holds the end of the file, which contains a checksum of the whole file, so that an older file under the
+//! same name is not used. Before the first write of a member after the filter was saved, the record is durably
+//! removed. So a file with a record always holds exactly the members.
+//!
+//! A repair or a rebuild changes no members, so it only makes the saved filter *outdated*. It stays valid, also
+//! after a kill, and the filter is saved again when the store is closed. The new file is written first, then
+//! the record changes to name it, and then the old file is removed. So after a kill at any moment, the record
+//! names a file that holds exactly the members.
 
 use crate::backend::{Backend, Batch, Durability, Keyspace};
 use crate::error::{Result, StoreError};
 use crate::layout::CLEAN;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use scopeguard::ScopeGuard;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use twiceshy::{Secret, snapshot::SnapshotError};
 
 /// The location of a store's saved filter, and whether that filter is valid.
 pub(crate) struct SavedFilter {
     /// `None` if the filter isn't saved.
     directory: Option<PathBuf>,
-    /// Whether the backend has no record of a saved filter.
+    /// Whether the backend has no record of a saved filter, so that none is valid.
     is_invalid: AtomicBool,
     invalidating: Mutex<()>,
     /// See [`is_doubtful`](Self::is_doubtful).
@@ -35,8 +41,8 @@ impl SavedFilter {
     /// Opens the directory for saved filters, and restores the filter that was saved there if nothing
     /// was written since.
     ///
-    /// A recorded filter that can't be used loses its record at once, durably. Its file may be readable
-    /// again next time, when it isn't exact any more.
+    /// If a recorded filter can't be used, its record is durably removed at once. Otherwise the next open
+    /// might be able to read the file, although it isn't exact any more.
     pub(crate) fn open<F>(
         backend: &impl Backend,
         directory: Option<&Path>,
@@ -71,23 +77,12 @@ impl SavedFilter {
         durability: Durability,
     ) -> Result<()> {
         self.invalidate(backend)?;
-        // Unless the write succeeds, it may show after reopening, and the filter must not be saved.
+        // If the write doesn't succeed, it may still take effect after reopening, so the filter must not be
+        // saved.
         let in_doubt = scopeguard::guard((), |()| self.is_doubtful.store(true, Ordering::Release));
         backend.write(batch, durability)?;
         ScopeGuard::into_inner(in_doubt);
         Ok(())
-    }
-
-    /// Writes a batch that contains only mistakes. If this fails, nothing is in doubt: a filter that knows
-    /// more mistakes than the backend, or fewer, misses no member. See [`write`](Self::write).
-    pub(crate) fn write_mistakes(
-        &self,
-        backend: &impl Backend,
-        batch: &Batch,
-        durability: Durability,
-    ) -> Result<()> {
-        self.invalidate(backend)?;
-        Ok(backend.write(batch, durability)?)
     }
 
     /// Returns whether a write has failed, so that only reopening shows what the backend holds.
@@ -107,22 +102,29 @@ impl SavedFilter {
         Ok(())
     }
 
-    /// Syncs the backend, and saves the filter if it is exact and the saved one is invalid. Only the
-    /// first call does anything: a store that was closed is dropped, too.
+    /// Returns whether [`close`](Self::close) saves an exact filter.
+    pub(crate) fn may_save(&self) -> bool {
+        let is_closed = self.is_closed.load(Ordering::Acquire);
+        self.directory.is_some() && !is_closed && !self.is_doubtful()
+    }
+
+    /// Syncs the backend, and saves the filter if it is exact and the saved one is invalid or outdated. Only
+    /// the first call does anything, because a store is also dropped after it is closed.
     pub(crate) fn close(
         &self,
         backend: &impl Backend,
         is_exact: bool,
+        is_outdated: bool,
         save: impl FnOnce(&Path) -> Result<(), SnapshotError>,
     ) -> Result<()> {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        // Sync first: whatever fails from here on, all data is safe.
+        // Sync first, so that all data is safe if a later step fails.
         backend.sync()?;
-        let is_invalid = self.is_invalid.load(Ordering::Acquire);
+        let is_old = is_outdated || self.is_invalid.load(Ordering::Acquire);
         match &self.directory {
-            Some(directory) if is_exact && is_invalid && !self.is_doubtful() => {
+            Some(directory) if is_exact && is_old && !self.is_doubtful() => {
                 let unsaved = |source| StoreError::FilterNotSaved { source: Box::new(source) };
                 replace(backend, directory, save).map_err(unsaved)
             }
@@ -149,9 +151,9 @@ fn replace(
     Ok(())
 }
 
-/// The version of the record of a saved filter. Records of version 1 began with the number of the file.
-/// They aren't trusted, because range stores of that time could save a filter that they had never built.
-/// Programs of that time find no file for a record of this version.
+/// The version of the record of a saved filter. Records of version 1 began with the number of the file. They
+/// aren't trusted, because range stores of version 1 could save a filter that they had never built. Programs
+/// of version 1 find no file for a record of this version.
 const RECORD: u8 = 2;
 
 /// Returns the file that a record names, if the file matches the record.
@@ -172,8 +174,8 @@ fn read_seal(file: &Path) -> io::Result<Vec<u8>> {
     Ok(seal)
 }
 
-/// Removes the record of the saved filter, durably. Removes the file, too: if the engine's journal is
-/// damaged, the record may come back.
+/// Durably removes the record of the saved filter. Also removes the file, because the record may come back if
+/// the engine's journal is damaged.
 fn remove_record(backend: &impl Backend, directory: Option<&Path>) -> Result<()> {
     let mut batch = Batch::new();
     batch.remove(Keyspace::Meta, CLEAN);
@@ -184,7 +186,7 @@ fn remove_record(backend: &impl Backend, directory: Option<&Path>) -> Result<()>
     Ok(())
 }
 
-/// Returns the name of file `number`.
+/// Returns the name of the saved filter's file with this number.
 fn file_name(number: [u8; 16]) -> OsString {
     format!("{PREFIX}{:032x}{SUFFIX}", u128::from_be_bytes(number)).into()
 }
@@ -195,11 +197,12 @@ const END_BYTES: u64 = 64;
 const PREFIX: &str = "filter-";
 const SUFFIX: &str = ".snapshot";
 
-/// Returns whether this is the name of a saved filter's file, or of one that is being written.
+/// Returns whether a file name is that of a saved filter, or of one that is being written.
 pub(crate) fn is_our_file(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let unfinished = || {
-        // The name that `save` writes to first: hidden, with the process number and a count.
+        // `save` first writes to a hidden temporary file, whose name contains the process number and a
+        // count.
         let (name, rest) = name.strip_prefix('.')?.rsplit_once(SUFFIX)?;
         let (process, count) = rest.strip_prefix('.')?.strip_suffix(".tmp")?.split_once('-')?;
         (is_number(process, 10) && is_number(count, 10)).then_some(name)
@@ -208,14 +211,14 @@ pub(crate) fn is_our_file(name: &OsStr) -> bool {
     number.is_some_and(|number| number.len() == 32 && is_number(number, 16))
 }
 
-/// Returns whether these are digits, as Rust displays numbers.
+/// Returns whether a text consists of digits of this radix, in lower case.
 fn is_number(digits: &str, radix: u32) -> bool {
     let is_digit = |digit: char| digit.is_digit(radix) && !digit.is_ascii_uppercase();
     !digits.is_empty() && digits.chars().all(is_digit)
 }
 
-/// Removes the files of saved filters except this one, and those of unfinished saves. A file that can't
-/// be removed only takes space.
+/// Removes the files of saved filters except this one, and the files of unfinished saves. Ignores files that
+/// can't be removed, because they only take space.
 fn remove_saved(directory: &Path, except: Option<&OsString>) {
     let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
     for name in files.map(|file| file.file_name()) {
@@ -230,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_that_a_store_gives_are_its_own() {
+    fn is_our_file_accepts_only_names_of_saved_filters() {
         let digits = "0123456789abcdef0123456789abcdef";
         for ours in [
             format!("filter-{digits}.snapshot"),

@@ -1,32 +1,220 @@
 //! The size and the false-positive rate of a store's filter.
 
-use twiceshy::{Concurrent, builder::Builder, concurrent::Shard, error::BuildError};
+use twiceshy::{
+    Concurrent, Hash,
+    builder::Builder,
+    concurrent::{Fill, Shard, ShardPlan},
+    error::BuildError,
+};
 
-/// The capacity of a new filter, unless the options say otherwise.
-pub(crate) const DEFAULT_CAPACITY: usize = 1 << 20;
+/// The capacity of a new filter, unless the options say otherwise. The filter grows with its members.
+pub(crate) const DEFAULT_CAPACITY: usize = 1 << 10;
 
-/// The share of its slots that a shard is planned to use, as in the core.
-pub(crate) const PLANNED_LOAD: f64 = 0.95;
+/// The number of slots that are planned for repairs, per member.
+const PLANNED_REPAIRS: f64 = 0.035;
+
+/// The share of its slots that a shard is rebuilt at. A shard that has all members that it is planned for,
+/// and the room for their repairs, uses as much.
+const FULL: f64 = 0.97;
+
+/// The share of slots above which writers are slowed down. By then the shard is due.
+pub(crate) const CROWDED: f64 = 0.97;
+
+/// The largest share of its slots that a new shard uses, so that it isn't due at once.
+pub(crate) const FRESH: f64 = 0.95;
+
+/// The share of its slots that the members of a shard take after it has grown.
+const BUILT: f64 = 0.81;
+
+/// The same after it has shrunk. It is larger, so that the next removals leave the shard dense.
+const SHRUNK: f64 = 0.85;
+
+/// A shard that is full because of its repairs is rebuilt with the same size if its members take at most this
+/// share of its slots.
+const KEPT: f64 = 0.94;
+
+/// A shard that is larger than planned shrinks if its members take less than this share of its slots.
+const SPARSE: f64 = 0.78;
+
+/// By how much the loads of shards differ, so that they aren't all full at once.
+const STAGGER: f64 = 0.03;
+
+/// The smallest number of slots of a shard that has grown or shrunk.
+const LEAST_SLOTS: u64 = 32;
 
 /// The size and the false-positive rate of a filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sizing {
-    /// Members to plan for.
+    /// Number of members to plan for.
     pub(crate) capacity: usize,
     pub(crate) false_positive_rate: f64,
     pub(crate) shards: usize,
+    /// Bytes of memory that the shards may take in all, or `None` if there is no limit. This isn't
+    /// recorded in the store.
+    pub(crate) memory: Option<u64>,
 }
 
 impl Default for Sizing {
     fn default() -> Self {
-        Self { capacity: DEFAULT_CAPACITY, false_positive_rate: 0.001, shards: 64 }
+        Self { capacity: DEFAULT_CAPACITY, false_positive_rate: 0.001, shards: 64, memory: None }
     }
 }
 
 impl Sizing {
-    /// Builds an empty filter.
+    /// Returns the number of shards for this many members: enough that none has more than about 65,536.
+    pub(crate) fn shards_for(capacity: usize) -> usize {
+        (capacity >> 16).clamp(64, 4096).next_power_of_two()
+    }
+
+    /// Builds an empty filter with fresh remainders.
     pub(crate) fn build_empty<F: Shard>(&self) -> Result<Concurrent<F>, BuildError> {
-        let builder = Builder::default().capacity(self.capacity).shards(self.shards);
-        builder.false_positive_rate(self.false_positive_rate).build_concurrent()
+        let filter = self.build_with(self.remainder_bits::<F>()?)?;
+        for shard in 0..filter.shards() {
+            filter.rebuild_shard::<Hash>(shard, ShardPlan::default().fresh(), &[], &[])?;
+        }
+        Ok(filter)
+    }
+
+    /// Builds an empty filter with remainders of this many bits, or less if there is too little memory.
+    pub(crate) fn build_with<F: Shard>(&self, bits: u32) -> Result<Concurrent<F>, BuildError> {
+        let shards = self.shards.clamp(1, 1 << 20).next_power_of_two();
+        let sizes = self.shard_sizes::<F>(shards, bits);
+        let slots = sizes.planned.saturating_mul(shards as u64);
+        let bits = sizes.remainder_bits::<F>(sizes.planned).unwrap_or(1);
+        let builder = Builder::default().remainder_bits(bits).slots(slots);
+        builder.shards(self.shards).build_concurrent()
+    }
+
+    /// Returns the number of remainder bits with which a filter keeps to the rate, as `plan` chooses it.
+    pub(crate) fn remainder_bits<F: Shard>(&self) -> Result<u32, BuildError> {
+        let builder = Builder::<F>::default().false_positive_rate(self.false_positive_rate);
+        Ok(builder.slots(1 << 10).plan()?.remainder_bits)
+    }
+
+    /// Returns the sizes of a filter's shards.
+    pub(crate) fn shard_sizes<F: Shard>(&self, shards: usize, bits: u32) -> ShardSizes {
+        let mut sizes = ShardSizes::new(self.capacity, shards, bits, self.memory);
+        if sizes.remainder_bits::<F>(sizes.planned).is_err() {
+            // The plan doesn't fit. The filter grows as far as it can.
+            sizes.planned = 1;
+        }
+        sizes
+    }
+}
+
+/// The sizes of a filter's shards, and when they change.
+///
+/// A shard that has at most the members that it was planned for has its planned size. A shard with more
+/// members is built with room for a fifth more of them, and rebuilt when that is used up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShardSizes {
+    shards: usize,
+    /// Number of slots that each shard is planned with. No shard has less.
+    planned: u64,
+    /// Number of bits per remainder, unless that takes too much memory.
+    bits: u32,
+    /// Bytes of memory that all shards and a rebuild may take.
+    memory: u64,
+}
+
+/// Why a shard is rebuilt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Its members have outgrown it.
+    Growth,
+    /// It has more room than its members need.
+    Shrinking,
+    /// Its room for repairs is used up.
+    Rotation,
+    /// Its remainders have fewer or more bits than the rate and the memory ask for.
+    Renewal,
+}
+
+impl ShardSizes {
+    /// Plans for this many members and this much memory in all. Some shards get more than their share by
+    /// chance. So each has room for a standard deviation more.
+    fn new(capacity: usize, shards: usize, bits: u32, memory: Option<u64>) -> Self {
+        let mean = capacity as f64 / shards as f64;
+        let members = mean + mean.sqrt();
+        let planned = (members * (1.0 + PLANNED_REPAIRS) / FULL).ceil().max(1.0) as u64;
+        Self { shards, planned, bits, memory: memory.unwrap_or(u64::MAX) }
+    }
+
+    /// Returns the number of remainder bits to build a shard with.
+    ///
+    /// # Errors
+    /// If there is too little memory for any.
+    pub(crate) fn remainder_bits<F: Shard>(&self, slots: u64) -> Result<u32, BuildError> {
+        if self.memory == u64::MAX {
+            return Ok(self.bits);
+        }
+        let mut needed = u64::MAX;
+        for bits in (1..=self.bits).rev() {
+            let plan = Builder::<F>::default().slots(slots).remainder_bits(bits).plan();
+            let Ok(plan) = plan else { continue };
+            // During a rebuild, there is one shard more, and a list of members and of mistakes.
+            let list = slots.saturating_mul(2 * size_of::<Hash>() as u64);
+            needed = plan.bytes.saturating_mul(self.shards as u64 + 1).saturating_add(list);
+            if needed <= self.memory {
+                return Ok(bits);
+            }
+        }
+        Err(BuildError::Memory { bytes: needed })
+    }
+
+    /// Returns the number of slots to rebuild a shard with, given the slots that it has now, if it has this many
+    /// members and repairs. If memory is limited, this may be just enough, or `None` if even that is too much.
+    pub(crate) fn fitting<F: Shard>(&self, shard: usize, slots: u64, members: u64) -> Option<u64> {
+        let least = (members as f64 / FRESH).ceil() as u64 + 1;
+        let wanted = self.slots(shard, slots, members);
+        let sizes = [wanted, slots.max(least), least.max(LEAST_SLOTS)];
+        sizes.into_iter().find(|&slots| self.remainder_bits::<F>(slots).is_ok())
+    }
+
+    /// Returns why a shard should be rebuilt, or `None` if it need not be.
+    pub(crate) fn reason<F: Shard>(&self, shard: usize, fill: &Fill) -> Option<Reason> {
+        let share = |count: u64| count as f64 / fill.slots as f64;
+        let is_large = fill.slots > self.planned.max(LEAST_SLOTS);
+        let has_other_bits =
+            || self.remainder_bits::<F>(fill.slots).is_ok_and(|bits| bits != fill.slot_bits);
+        if fill.bits_lost > 0 || has_other_bits() {
+            Some(Reason::Renewal)
+        } else if share(fill.used) > FULL - self.stagger(shard) / 2.0 {
+            let has_grown = share(fill.members) > KEPT;
+            Some(if has_grown { Reason::Growth } else { Reason::Rotation })
+        } else if is_large && self.slots(shard, fill.slots, fill.members) < fill.slots {
+            Some(Reason::Shrinking)
+        } else {
+            None
+        }
+    }
+
+    /// Returns the number of remainder bits that the rate asks for.
+    pub(crate) fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Returns whether memory is limited.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.memory < u64::MAX
+    }
+
+    /// Returns the number of slots to rebuild a shard with, given the slots that it has now.
+    pub(crate) fn slots(&self, shard: usize, slots: u64, members: u64) -> u64 {
+        let share = members as f64 / slots as f64;
+        let is_planned = slots <= self.planned;
+        if share <= KEPT && (is_planned || share >= SPARSE) {
+            return slots.max(self.planned);
+        }
+        let load = if share < SPARSE { SHRUNK } else { BUILT };
+        let slots = (members as f64 / (load + self.stagger(shard))).ceil() as u64;
+        slots.max(LEAST_SLOTS).max(self.planned)
+    }
+
+    /// Returns a number up to [`STAGGER`], which differs between neighbours.
+    fn stagger(&self, shard: usize) -> f64 {
+        const GOLDEN: f64 = 0.618_033_988_749_894_9;
+        debug_assert!(shard < self.shards);
+        STAGGER * (shard as f64 * GOLDEN).fract()
     }
 }

@@ -1,6 +1,7 @@
 //! Statistics, and the counters that they are read from.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Counts of a store's or guard's operations since it was opened, and the state of its filter.
 ///
@@ -8,57 +9,108 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Lookups and removals of keys, and range queries.
+    /// Number of lookups and removals of keys, and of range queries.
     pub lookups: u64,
-    /// Lookups that the filter answered alone, without a disk read.
+    /// Number of lookups that the filter answered alone, without a disk read.
     pub answered_from_memory: u64,
-    /// Lookups that found something.
+    /// Number of lookups that found something.
     pub true_positives: u64,
-    /// Lookups that found nothing although the filter had said "maybe".
+    /// Number of lookups that found nothing although the filter had said "maybe".
     pub false_positives: u64,
-    /// False positives that had been repaired before.
+    /// Number of false positives that had been repaired before. A [`Store`](crate::Store) counts one when
+    /// it writes the mistake's record, and finds that there is one already. Within one build of a shard of
+    /// the filter, there are none; after a shard is rebuilt, an old mistake may come back.
     pub repeated_false_positives: u64,
-    /// Lookups that found nothing and that the filter could not answer: it was being rebuilt, or the
-    /// range was too long for it.
+    /// Number of lookups that found nothing and that the filter could not answer, because it was being
+    /// rebuilt, or because the range was too long for it.
     pub unfiltered: u64,
-    /// Mistakes repaired, including those that collided with a new member.
+    /// Number of repaired mistakes, including those that collided with a new member.
     pub repairs: u64,
-    /// Repairs that failed. The same mistake may be made again.
+    /// Number of repairs that failed. Such a mistake may be made again.
     pub repairs_failed: u64,
-    /// Ghosts that failed writes may have left in the filter.
+    /// Number of repairs that were not made, because too many others were waiting, or because the filter
+    /// had no room. Such a mistake may be made again, and is then repaired.
+    pub repairs_skipped: u64,
+    /// Number of ghosts that failed writes may have left in the filter. A ghost is a fingerprint without a
+    /// key.
     pub ghosts_left: u64,
-    /// Ghosts that repairs have cleared.
+    /// Number of ghosts that repairs have cleared.
     pub ghosts_cleared: u64,
-    /// Keys in doubt; see [`Guard::doubts`](crate::Guard::doubts).
+    /// Number of keys in doubt; see [`Guard::doubts`](crate::Guard::doubts).
     pub doubts: u64,
-    /// Mistakes that are kept. In a [`ListStore`](crate::ListStore), the keys of the no list.
+    /// Memory that keys in doubt take, in bytes, without what the keys themselves allocate.
+    pub doubt_bytes: u64,
+    /// Number of records of mistakes that wait in memory to be written.
+    pub records_waiting: usize,
+    /// Number of repairs that wait because another thread held their locks.
+    pub repairs_waiting: usize,
+    /// Number of mistakes that are kept. In a [`Store`](crate::Store), the number of records in the backend,
+    /// and of those that wait in memory to be written. Some of them may be of keys that were put since. In a
+    /// [`ListStore`](crate::ListStore), the number of keys on the no list. The background thread of a store
+    /// counts them after the store is opened.
     pub mistakes: u64,
-    /// Bytes of memory that the no list of a [`ListStore`](crate::ListStore) takes. The yes list is only
-    /// on the disk.
+    /// Memory that the no list of a [`ListStore`](crate::ListStore), or the mistakes that a
+    /// [`Guard`](crate::Guard) or a [`RangeStore`](crate::RangeStore) keeps, take, in bytes. The yes list is
+    /// only on the disk.
     pub list_bytes: u64,
-    /// Mistakes that were forgotten to make room for others.
+    /// Number of mistakes that were forgotten to make room for others.
     pub mistakes_forgotten: u64,
-    /// Point reads of the backend.
+    /// Number of point reads of the backend.
     pub backend_gets: u64,
-    /// Range scans of the backend.
+    /// Number of range scans of the backend.
     pub backend_scans: u64,
+    /// Number of shards that were rebuilt.
+    pub rebuilds: u64,
+    /// Number of shards that were rebuilt because repairs had used up their room.
+    pub rotations: u64,
+    /// Number of rebuilds that failed. They are tried again.
+    pub rebuilds_failed: u64,
+    /// Time that all rebuilds took together.
+    pub rebuild_time: Duration,
+    /// Time that the longest rebuild took.
+    pub longest_rebuild: Duration,
+    /// Number of shards that are to be rebuilt, or are being rebuilt.
+    pub shards_due: usize,
+    /// Number of writes that were delayed because their shard was nearly full.
+    pub delayed_writes: u64,
+    /// Number of times that a write waited for a rebuild, because its shard was full.
+    pub stalled_writes: u64,
+    /// Whether a background thread tends the filter.
+    pub has_background_thread: bool,
     /// Members of the filter. In a [`ListStore`](crate::ListStore), the keys of the yes list.
     pub members: u64,
-    /// Bytes of memory that the filter takes.
+    /// Memory that the filter takes, in bytes.
     pub filter_bytes: u64,
+    /// Memory that locks, counters and the state of shards take, in bytes.
+    pub upkeep_bytes: u64,
+    /// Memory that running rebuilds take, in bytes.
+    pub rebuild_bytes: u64,
+    /// Probability that the filter takes an absent key for a member now, if the key was never asked for.
+    pub expected_rate: f64,
     /// Share of the filter's slots that are in use.
     pub load: f64,
-    /// Shards that are ready to answer.
+    /// Number of shards that are ready to answer.
     pub shards_ready: usize,
-    /// Shards of the filter.
+    /// Total number of shards.
     pub shards: usize,
 }
 
 impl Stats {
-    /// Returns the share of absent keys that were looked up on the disk.
+    /// Returns the share of absent keys that were looked up on the disk, because the filter made a mistake or
+    /// couldn't answer.
     pub fn false_positive_rate(&self) -> f64 {
-        let absent = self.false_positives + self.answered_from_memory;
-        if absent == 0 { 0.0 } else { self.false_positives as f64 / absent as f64 }
+        let looked_up = self.false_positives + self.unfiltered;
+        let absent = looked_up + self.answered_from_memory;
+        if absent == 0 { 0.0 } else { looked_up as f64 / absent as f64 }
+    }
+
+    /// Returns all memory that the store takes besides its backend, in bytes.
+    pub fn memory(&self) -> u64 {
+        self.filter_bytes
+            + self.upkeep_bytes
+            + self.rebuild_bytes
+            + self.list_bytes
+            + self.doubt_bytes
     }
 
     /// Returns the filter's bits per member.
@@ -77,21 +129,27 @@ pub(crate) enum Count {
     RepeatedFalsePositives,
     Repairs,
     RepairsFailed,
+    RepairsSkipped,
     GhostsLeft,
     GhostsCleared,
     MistakesForgotten,
     Unfiltered,
     BackendGets,
     BackendScans,
+    Rebuilds,
+    Rotations,
+    RebuildsFailed,
+    DelayedWrites,
+    StalledWrites,
 }
 
-const COUNTS: usize = Count::BackendScans as usize + 1;
+const COUNTS: usize = Count::StalledWrites as usize + 1;
 
 /// Number of copies of all counters. Threads use different copies, so that they rarely write to the
 /// same cache line.
 const COPIES: usize = 16;
 
-/// One copy of all counters, aligned to two cache lines, because processors prefetch pairs of them.
+/// One copy of all counters. It is aligned to two cache lines, because processors prefetch them in pairs.
 #[repr(align(128))]
 #[derive(Default)]
 struct Copy([AtomicU64; COUNTS]);
@@ -128,16 +186,32 @@ impl Counters {
             unfiltered: get(Count::Unfiltered),
             repairs: get(Count::Repairs),
             repairs_failed: get(Count::RepairsFailed),
+            repairs_skipped: get(Count::RepairsSkipped),
             ghosts_left: get(Count::GhostsLeft),
             ghosts_cleared: get(Count::GhostsCleared),
             doubts: 0,
+            doubt_bytes: 0,
+            records_waiting: 0,
+            repairs_waiting: 0,
             mistakes: 0,
             list_bytes: 0,
             mistakes_forgotten: get(Count::MistakesForgotten),
             backend_gets: get(Count::BackendGets),
             backend_scans: get(Count::BackendScans),
+            rebuilds: get(Count::Rebuilds),
+            rotations: get(Count::Rotations),
+            rebuilds_failed: get(Count::RebuildsFailed),
+            rebuild_time: Duration::ZERO,
+            longest_rebuild: Duration::ZERO,
+            shards_due: 0,
+            delayed_writes: get(Count::DelayedWrites),
+            stalled_writes: get(Count::StalledWrites),
+            has_background_thread: false,
             members: 0,
             filter_bytes: 0,
+            upkeep_bytes: size_of::<Self>() as u64,
+            rebuild_bytes: 0,
+            expected_rate: 0.0,
             load: 0.0,
             shards_ready: 1,
             shards: 1,

@@ -1,4 +1,4 @@
-//! The part that all stores share: a backend, the filter that is saved beside it, and their upkeep.
+//! The part that all stores share: a backend, the filter that is saved beside it, and their maintenance.
 
 use crate::backend::{Backend, BackendClaim, Batch, Durability, create_directory};
 use crate::error::{Result, StoreError};
@@ -53,12 +53,20 @@ impl<'a, B: Backend> Opening<'a, B> {
             return Err(StoreError::Missing);
         }
         let remembered = layout::sizing(&place.backend)?;
-        let sizing = options.sizing(remembered.unwrap_or_default());
+        let sizing = options.sizing(remembered);
+        // The limit of memory isn't recorded.
+        let remembered =
+            remembered.map(|remembered| Sizing { memory: sizing.memory, ..remembered });
         Ok(Self { options, place, claim, remembered, sizing })
     }
 
-    /// Builds an empty filter if the store doesn't remember the sizing, so that a filter that can't be
-    /// built is refused before anything is written.
+    /// Returns whether the store has recorded a sizing.
+    pub(crate) fn is_remembered(&self) -> bool {
+        self.remembered.is_some()
+    }
+
+    /// Builds an empty filter, unless the store has recorded this sizing. So if the filter can't be built,
+    /// opening fails before anything is written.
     pub(crate) fn check<F>(
         &self,
         build: impl Fn(&Sizing) -> Result<F, BuildError>,
@@ -67,7 +75,7 @@ impl<'a, B: Backend> Opening<'a, B> {
         (!is_remembered).then(|| self.build(build)).transpose()
     }
 
-    /// Builds or plans a filter, and returns the sizing that it has.
+    /// Builds or plans a filter, and returns it with its sizing.
     ///
     /// If the capacity is recorded in the store, and is too large for this machine, the filter starts
     /// with the default capacity and grows. So a store from a machine with more memory can be opened here.
@@ -91,8 +99,8 @@ impl<'a, B: Backend> Opening<'a, B> {
         Identity::of(&self.place.backend, kind, self.options.secret.as_ref())
     }
 
-    /// Records the sizing, and restores the saved filter if it is exact and as requested. Otherwise builds
-    /// an empty filter, unless one is built already.
+    /// Records the sizing, and restores the saved filter if it is exact and has the requested properties.
+    /// Otherwise builds an empty filter, unless one is built already.
     pub(crate) fn finish<F>(
         self,
         empty: Option<(F, Sizing)>,
@@ -131,14 +139,15 @@ impl<B: Backend> Storage<B> {
         self.write_as(batch, self.durability)
     }
 
-    /// Writes a batch with a different durability.
+    /// Writes a batch with this durability instead of the one in the options.
     pub(crate) fn write_as(&self, batch: &Batch, durability: Durability) -> Result<()> {
         self.saved.write(&self.backend, batch, durability)
     }
 
-    /// Writes a batch that contains only mistakes. If this fails, no member is in doubt.
-    pub(crate) fn write_mistakes(&self, batch: &Batch) -> Result<()> {
-        self.saved.write_mistakes(&self.backend, batch, self.durability)
+    /// Writes a batch that contains only records of mistakes, and that a crash may lose. The saved filter
+    /// stays valid, because it holds every member with or without them.
+    pub(crate) fn write_hints(&self, batch: &Batch) -> Result<()> {
+        Ok(self.backend.write(batch, Durability::Eventual)?)
     }
 
     /// Deletes mistakes that exceed the limit when a store is opened. The saved filter, if any, has
@@ -157,7 +166,7 @@ impl<B: Backend> Storage<B> {
         self.saved.is_doubtful()
     }
 
-    /// Returns whether a failed write may show after reopening.
+    /// Returns whether a failed write may take effect after reopening.
     pub(crate) fn doubt(&self) -> Doubt {
         if self.is_doubtful() { Doubt::UntilReopened } else { Doubt::None }
     }
@@ -166,22 +175,30 @@ impl<B: Backend> Storage<B> {
         Ok(self.backend.backup(&to.join(self.data))?)
     }
 
-    /// Syncs the backend, and saves the filter if it is exact. Only the first call does anything.
+    /// Returns whether closing saves the filter, if that is exact.
+    pub(crate) fn may_save_filter(&self) -> bool {
+        self.saved.may_save()
+    }
+
+    /// Syncs the backend, and saves the filter if it is exact, and if the saved one is invalid or outdated.
+    /// Only the first call does anything.
     pub(crate) fn close(
         &self,
         is_exact: bool,
+        is_outdated: bool,
         save: impl FnOnce(&Path) -> Result<(), SnapshotError>,
     ) -> Result<()> {
-        self.saved.close(&self.backend, is_exact, save)
+        self.saved.close(&self.backend, is_exact, is_outdated, save)
     }
 }
 
-/// Implements the upkeep that is the same for all stores. `$storage` is the path of the [`Storage`]
-/// within the store; `finish` closes the store.
+/// Implements the maintenance operations that are the same for all stores. `$storage` is the path of the
+/// [`Storage`] within the store; `$prepare` writes what the store has in memory only; `finish` closes the
+/// store.
 macro_rules! impl_upkeep {
-    ([$($generics:tt)*] $store:ty, $($storage:ident).+) => {
+    ([$($generics:tt)*] $store:ty, $($storage:ident).+, $prepare:expr) => {
         impl<$($generics)*> $store {
-            /// Returns the bytes that the backend's files take on the disk.
+            /// Returns the number of bytes that the backend's files take on the disk.
             ///
             /// # Errors
             /// If the backend fails.
@@ -194,6 +211,8 @@ macro_rules! impl_upkeep {
             /// # Errors
             /// If the backend fails.
             pub fn sync(&self) -> $crate::Result<()> {
+                let prepare: fn(&Self) = $prepare;
+                prepare(self);
                 Ok(self.$($storage).+.backend.sync()?)
             }
 
@@ -203,6 +222,8 @@ macro_rules! impl_upkeep {
             /// # Errors
             /// If the backend fails.
             pub fn flush(&self) -> $crate::Result<()> {
+                let prepare: fn(&Self) = $prepare;
+                prepare(self);
                 Ok(self.$($storage).+.backend.flush()?)
             }
 
@@ -214,19 +235,21 @@ macro_rules! impl_upkeep {
                 Ok(self.$($storage).+.backend.compact()?)
             }
 
-            /// Copies all data, as it is at one moment, into a new directory that can be opened like
-            /// this one. The copy is opened and compared before it appears. Reads and writes go on in
-            /// the meantime. Opening the copy rebuilds its filter.
+            /// Copies all data, as it is at one moment, into a new directory that can be opened as a store.
+            /// Before the copy appears, it is opened and compared. Reads and writes go on in the meantime.
+            /// Opening the copy rebuilds its filter.
             ///
             /// # Errors
             /// If the backend fails; then there is no copy.
             pub fn backup(&self, to: impl AsRef<std::path::Path>) -> $crate::Result<()> {
+                let prepare: fn(&Self) = $prepare;
+                prepare(self);
                 self.$($storage).+.backup(to.as_ref())
             }
 
             /// Closes the store: syncs the backend, and saves the filter, so that the next open is
             /// fast. If the filter is being rebuilt, `close` waits for that. Dropping the store closes it
-            /// too, but ignores errors, and doesn't wait for a rebuild.
+            /// too, but ignores errors, and waits only for the shard that is being rebuilt.
             ///
             /// # Errors
             /// [`FilterNotSaved`](crate::StoreError::FilterNotSaved) if all data is safe and only the

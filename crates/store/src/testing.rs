@@ -1,9 +1,10 @@
 //! Backends for tests.
 
+use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use crate::backend::{
     Backend, BackendClaim, BackendError, Batch, Bounds, Bytes, Change, Durability, Keyspace,
@@ -17,17 +18,17 @@ pub enum Fault {
     Before,
     /// The operation is done, but returns an error.
     After,
-    /// A write returns an error, and shows only after [reopening](FaultyBackend::reopen), like a write
-    /// that is only in an engine's journal. A later write of the same key wins. Any other operation fails
-    /// as with [`After`](Self::After), and a step of a scan as with [`Before`](Self::Before).
+    /// A write returns an error, and takes effect only after [reopening](FaultyBackend::reopen), like a write
+    /// that is only in an engine's journal. A later write of the same key wins. Any other operation fails as
+    /// with [`After`](Self::After), and a step of a scan fails as with [`Before`](Self::Before).
     Late,
-    /// The operation is done and then panics, as engines do at damaged files.
+    /// The operation is done and then panics. Engines may panic at damaged files.
     Panic,
 }
 
 /// A backend that fails on request.
 ///
-/// Operations are counted from 0: each call, and each step of a scan.
+/// Each call and each step of a scan counts as one operation. Counting starts at 0.
 ///
 /// ```
 /// use twiceshy_store::testing::{Fault, FaultyBackend};
@@ -39,7 +40,8 @@ pub enum Fault {
 /// backend.fail_at(1, Fault::After);
 /// assert!(backend.get(Keyspace::Meta, b"a").is_ok());
 /// assert!(backend.write(&batch, Durability::Synced).is_err());
-/// assert!(backend.get(Keyspace::Meta, b"a").unwrap().is_some(), "done although it failed");
+/// assert!(backend.get(Keyspace::Meta, b"a").unwrap().is_some(), "the write was done, but returned an
+/// error");
 /// assert_eq!(backend.operations(), 3);
 /// ```
 #[derive(Debug)]
@@ -52,6 +54,7 @@ pub struct FaultyBackend<B> {
 struct State {
     operations: u64,
     plan: Option<Plan>,
+    scans_fail: bool,
     /// Changes that become visible after reopening.
     late: BTreeMap<(Keyspace, Vec<u8>), Option<Vec<u8>>>,
 }
@@ -64,17 +67,17 @@ struct Plan {
 }
 
 impl<B> FaultyBackend<B> {
-    /// Wraps a backend. It doesn't fail yet.
+    /// Wraps a backend. No operation fails yet.
     pub fn new(inner: B) -> Self {
         Self { inner, state: Mutex::default() }
     }
 
-    /// Makes one operation fail, `n` operations from now.
+    /// Makes one operation fail: the one after the next `n` operations.
     pub fn fail_at(&self, n: u64, fault: Fault) {
         self.plan(n, n, fault);
     }
 
-    /// Makes all operations fail, from the one that is `n` operations from now.
+    /// Makes all operations fail after the next `n`.
     pub fn fail_from(&self, n: u64, fault: Fault) {
         self.plan(n, u64::MAX, fault);
     }
@@ -86,9 +89,15 @@ impl<B> FaultyBackend<B> {
         state.plan = Some(plan);
     }
 
-    /// Stops failing.
+    /// Makes all scans fail, or stops making them fail.
+    pub fn fail_scans(&self, fail: bool) {
+        self.state().scans_fail = fail;
+    }
+
+    /// Stops making operations fail.
     pub fn heal(&self) {
-        self.state().plan = None;
+        let mut state = self.state();
+        (state.plan, state.scans_fail) = (None, false);
     }
 
     /// Returns the number of operations so far.
@@ -110,7 +119,7 @@ impl<B> FaultyBackend<B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an operation, and returns whether it fails.
+    /// Counts an operation. Returns its fault, or `None` if it doesn't fail.
     fn next_fault(&self) -> Option<Fault> {
         let mut state = self.state();
         let now = state.operations;
@@ -129,7 +138,8 @@ impl<B> FaultyBackend<B> {
         }
     }
 
-    /// Notes changes that show only after reopening, or changes that were made and replace those.
+    /// Records changes that take effect only after reopening. If `is_late` is false, the changes were made
+    /// already, so this drops earlier late changes of the same keys.
     fn note(&self, batch: &Batch, is_late: bool) {
         let mut state = self.state();
         for Change { space, key, value } in batch.iter() {
@@ -153,7 +163,7 @@ fn injected(operation: &'static str) -> BackendError {
 }
 
 impl<B: Backend> FaultyBackend<B> {
-    /// Shows the writes that failed with [`Fault::Late`], as reopening an engine does.
+    /// Makes writes visible that failed with [`Fault::Late`], as reopening an engine does.
     ///
     /// # Errors
     ///
@@ -229,8 +239,12 @@ impl<'a, B> FaultyScan<'a, B> {
         &mut self,
         step: impl FnOnce(&mut Scan<'a>) -> Option<Result<(Bytes, Bytes)>>,
     ) -> Option<Result<(Bytes, Bytes)>> {
-        // A pair that was read but not returned is lost to the scan.
-        match self.backend.next_fault() {
+        let fault = self.backend.next_fault();
+        if self.backend.state().scans_fail {
+            return Some(Err(injected("scan")));
+        }
+        // A pair that was read but not returned is not returned later.
+        match fault {
             None => step(&mut self.scan),
             Some(Fault::Before | Fault::Late) => Some(Err(injected("scan"))),
             Some(Fault::After) => step(&mut self.scan).map(|_| Err(injected("scan"))),
@@ -270,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn operation_fails_at_its_number() {
+    fn fail_at_makes_only_that_operation_fail() {
         for n in 0..5 {
             let backend = FaultyBackend::new(MemoryBackend::new());
             backend.fail_at(n, Fault::Before);
@@ -280,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn operation_fails_before_or_after_it_is_done() {
+    fn injected_fault_strikes_before_or_after_the_write_takes_effect() {
         let backend = FaultyBackend::new(MemoryBackend::new());
         backend.fail_from(0, Fault::Before);
         assert!(backend.write(&one_pair(), Durability::Buffered).is_err());
@@ -294,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn late_write_shows_after_reopening_unless_overwritten() {
+    fn late_write_takes_effect_after_reopening_unless_overwritten() {
         let backend = FaultyBackend::new(MemoryBackend::new());
         backend.fail_at(0, Fault::Late);
         assert!(backend.write(&one_pair(), Durability::Buffered).is_err());

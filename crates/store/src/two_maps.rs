@@ -1,9 +1,10 @@
 //! Comparing a map of keys with the reverse map, which lists the same keys by their hashes.
 //!
-//! The two maps are written together. But if the engine's journal is damaged, one map may have lost what
-//! the other has in its tables already. Then keys would be missing from a filter that is built from the
-//! reverse map. So a filter that is built when a store is opened is not trusted before its members are
-//! known to be the keys: by a census of both maps, or, if the two differ, key by key.
+//! The two maps are written together. But if the engine's journal is damaged, one map may have lost pairs
+//! whose counterparts in the other map are already in tables. Then keys would be missing from a filter that
+//! is built from the reverse map. So a filter that is built when a store is opened isn't trusted until its
+//! members are known to be the keys. To find out, the store compares a census of each map. If the two differ,
+//! it compares the maps key by key.
 
 use crate::backend::{Backend, Batch, Bytes, Keyspace, Unbounded};
 use crate::error::Result;
@@ -28,9 +29,9 @@ pub(crate) fn is_listed(backend: &impl Backend, hash: Hash, key: &[u8]) -> Resul
     Ok(backend.get(Keyspace::Members, &layout::member_key(hash, key))?.is_some())
 }
 
-/// Compares each key with the reverse map, and each member with the map of keys. Returns `None` for each
-/// entry that both maps have. `hash` returns the hash of a key, or `None` for keys that no store has
-/// written.
+/// Compares each key with the reverse map, and each member with the map of keys. Returns the difference for
+/// each entry that one map lacks, and `None` for each other entry. `hash` returns the hash of a key, or
+/// `None` for a key that no store has written.
 pub(crate) fn compared(
     backend: &impl Backend,
     hash: impl Fn(&[u8]) -> Option<Hash>,
@@ -56,7 +57,8 @@ pub(crate) fn compared(
 }
 
 impl Difference {
-    /// Returns a batch that makes the maps equal. The map of keys is right.
+    /// Returns a batch that makes the maps equal. It changes the reverse map, because the map of keys is
+    /// right.
     pub(crate) fn correction(&self) -> Batch {
         let member = layout::member_key(self.hash, &self.key);
         let mut batch = Batch::new();

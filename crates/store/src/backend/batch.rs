@@ -4,10 +4,10 @@ use smallvec::SmallVec;
 
 use super::{BackendError, Keyspace, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
 
-/// Changes in any keyspaces that [`Backend::write`] makes all at once.
+/// A list of changes to one or more keyspaces, which [`Backend::write`] applies atomically.
 ///
-/// All bytes are in one buffer, which [`clear`](Self::clear) keeps. A small batch allocates once, and a
-/// batch that is reused doesn't allocate.
+/// All bytes are in one buffer. A small batch allocates once. A batch that is reused after
+/// [`clear`](Self::clear) doesn't allocate.
 ///
 /// [`Backend::write`]: super::Backend::write
 #[derive(Clone, Debug, Default)]
@@ -29,8 +29,8 @@ pub struct Change<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// The place of a change in the buffer. The key begins where the previous entry ends, and the value follows
-/// the key.
+/// The position of a change in the buffer. The key begins where the previous entry ends, and the value
+/// follows the key.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     space: Keyspace,
@@ -45,7 +45,8 @@ impl Batch {
         Self { bytes: Vec::new(), changes: SmallVec::new_const(), longest_key: 0, longest_value: 0 }
     }
 
-    /// Returns an empty batch with room for this many changes and bytes.
+    /// Returns an empty batch with room for `changes` changes whose keys and values have `bytes` bytes in
+    /// total.
     pub fn with_capacity(changes: usize, bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes),
@@ -115,7 +116,7 @@ impl Batch {
         self.longest_value = 0;
     }
 
-    /// Returns an error if a key or a value is too long for some engine.
+    /// Returns an error if a key exceeds `MAX_KEY_BYTES` or a value exceeds `MAX_VALUE_BYTES`.
     pub(super) fn check(&self) -> Result<()> {
         if self.longest_key > MAX_KEY_BYTES {
             return Err(BackendError::KeyTooLong { bytes: self.longest_key });
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn iter_returns_changes_in_order() {
+    fn iter_returns_changes_in_the_order_they_were_added() {
         let mut batch = Batch::new();
         batch.insert(Keyspace::Members, "key", "value");
         batch.insert(Keyspace::Keys, "", "");
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn value_over_the_limit_is_refused() {
-        // A real value of that length would take too much memory.
+        // A value of that length would take too much memory, so the test sets only the recorded length.
         let batch = Batch { longest_value: MAX_VALUE_BYTES + 1, ..Batch::new() };
         assert!(matches!(batch.check(), Err(BackendError::ValueTooLong { .. })));
         assert!(Batch { longest_value: MAX_VALUE_BYTES, ..Batch::new() }.check().is_ok());

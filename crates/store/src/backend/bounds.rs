@@ -8,7 +8,7 @@ use super::MAX_KEY_BYTES;
 /// The bounds of a range of keys.
 pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// Returns the end of the range of keys that begin with these bytes.
+/// Returns the upper bound of the keys that begin with `prefix`.
 pub(super) fn after_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -20,7 +20,7 @@ pub(super) fn after_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     Unbounded
 }
 
-/// Returns whether no key can be within bounds. Some engines panic at such bounds.
+/// Returns whether no key can lie within these bounds. Some engines panic when they get such bounds.
 pub(super) fn is_empty(bounds: Bounds<'_>) -> bool {
     match bounds {
         (Unbounded, _) | (_, Unbounded) => false,
@@ -29,12 +29,12 @@ pub(super) fn is_empty(bounds: Bounds<'_>) -> bool {
     }
 }
 
-/// Returns bounds of the same range that are no longer than the longest key. Some engines panic at longer
-/// ones.
+/// Shortens bounds that are longer than any key, without excluding a key. Some engines panic when they get
+/// longer bounds.
 #[cfg(feature = "fjall")]
 pub(super) fn shortened((start, end): Bounds<'_>) -> Bounds<'_> {
     let shorten = |bound: &[u8]| bound.len() > MAX_KEY_BYTES;
-    // No key lies between a long bound and its first bytes, which are less than it.
+    // No key lies between a bound that is too long and the first `MAX_KEY_BYTES` bytes of that bound.
     let start = match start {
         Included(bound) | Excluded(bound) if shorten(bound) => Excluded(&bound[..MAX_KEY_BYTES]),
         start => start,

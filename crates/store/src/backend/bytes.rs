@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A key or a value: bytes that are cheap to clone, and shared with the engine where possible.
+/// The bytes of a key or a value. They are cheap to clone, and shared with the engine where possible.
 #[derive(Clone)]
 pub struct Bytes(Repr);
 

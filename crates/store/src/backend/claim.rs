@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{BackendError, Result};
 
-/// Lets one store at a time use a backend. A backend has one of these, and its
-/// [`claim`](super::Backend::claim) calls [`claim`](Self::claim).
+/// Lets one store at a time use a backend. A backend contains a `Claims`, and implements
+/// [`Backend::claim`](super::Backend::claim) by calling [`Claims::claim`](Self::claim).
 ///
 /// ```
 /// use twiceshy_store::backend::Claims;
@@ -24,7 +24,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Returns an unclaimed state.
+    /// Returns a `Claims` that no store has claimed.
     pub fn new() -> Self {
         Self::default()
     }
@@ -42,7 +42,7 @@ impl Claims {
     }
 }
 
-/// The right of a store to use a backend. Dropping this releases the backend.
+/// A store's exclusive right to use a backend. Dropping this releases the backend.
 #[derive(Debug)]
 #[must_use = "dropping the claim releases the backend"]
 pub struct BackendClaim {

@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_extra_or_different_items_are_noticed() {
+    fn same_is_false_if_items_are_missing_added_or_different() {
         let same = |a: &[i32], b: &[i32]| {
             same(a.iter().map(|&item| Ok::<_, ()>(item)), b.iter().map(|&item| Ok(item))).unwrap()
         };

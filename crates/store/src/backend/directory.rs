@@ -1,4 +1,4 @@
-//! The directory of a backend: locked, and created whole or not at all.
+//! The directory of a backend: how it is locked, and how it is created completely or not at all.
 
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
@@ -12,11 +12,11 @@ const LOCK: &str = "lock";
 /// The name of each engine's data in the directory.
 const ENGINES: [&str; 2] = ["fjall", "redb"];
 
-/// A directory that is locked until this is dropped.
+/// A locked directory. Dropping this value unlocks it.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    /// The operating system's lock ends with the process, so it is never left behind.
+    /// The operating system releases this lock when the process ends.
     lock: File,
 }
 
@@ -26,7 +26,8 @@ impl Directory {
         create_directory(path)?;
         let lock_path = path.join(LOCK);
         if !exists(&lock_path)? {
-            // We create nothing before the lock, so files without a lock aren't ours and must stay.
+            // A backend creates its lock file first. So without a lock file, unfinished data isn't ours and
+            // must stay.
             for unfinished in ENGINES.map(|engine| path.join(unfinished(engine))) {
                 if exists(&unfinished)? {
                     return Err(BackendError::Occupied { path: unfinished });
@@ -46,7 +47,7 @@ impl Directory {
         }
     }
 
-    /// Locks the directory. If it has no data of an engine, `create` says whether to create it.
+    /// Locks the directory. Returns an error if `create` is false and no engine has data in the directory.
     pub(super) fn open(path: &Path, create: bool) -> Result<Self> {
         if create || has_data(path)? {
             return Self::create(path);
@@ -54,9 +55,9 @@ impl Directory {
         Err(BackendError::Missing { path: path.to_owned() })
     }
 
-    /// Creates the directory and locks it. It must be empty.
+    /// Creates and locks a directory. If it already exists, it must be empty, except for unfinished data.
     pub(super) fn open_new(path: &Path) -> Result<Self> {
-        // Check before creating the lock in the directory, and again under the lock.
+        // Check twice: before creating the lock file, and again while holding the lock.
         if exists(path)? {
             check_new(path)?;
         }
@@ -69,7 +70,7 @@ impl Directory {
         &self.path
     }
 
-    /// Returns the path of this engine's data. If the data is missing, `make` creates it under a different
+    /// Returns the path of this engine's data. If the data is missing, `make` creates it under a temporary
     /// name, and then it is renamed, because engines can't open data whose creation was interrupted.
     pub(super) fn data(
         &self,
@@ -89,7 +90,8 @@ impl Directory {
         let unfinished = self.path.join(unfinished(engine));
         remove(&unfinished)?;
         if let Err(error) = make(&unfinished) {
-            // The disk may be full, so remove it. A bad copy stays for people to look at.
+            // The disk may be full, so remove the unfinished data. But keep a bad copy, so that people can
+            // inspect it.
             if !matches!(error, BackendError::BadCopy { .. }) {
                 let _ = remove(&unfinished);
             }
@@ -99,7 +101,7 @@ impl Directory {
         Ok(path)
     }
 
-    /// Makes the directory's name, and the names in it, survive a power cut.
+    /// Syncs the directory and its parent, so that new file names survive a power cut.
     fn sync(&self) -> Result<()> {
         sync_directory(&self.path).map_err(io_error("sync", &self.path))?;
         match self.path.canonicalize().map_err(io_error("find", &self.path))?.parent() {
@@ -108,7 +110,7 @@ impl Directory {
         }
     }
 
-    /// Returns the bytes that the files take on the disk.
+    /// Returns the number of bytes that the files take on the disk.
     pub(super) fn bytes(&self) -> Result<u64> {
         let mut bytes = 0;
         let mut unseen = vec![self.path.clone()];
@@ -131,14 +133,15 @@ impl Directory {
 }
 
 impl Drop for Directory {
-    /// Unlocks the file. Closing it is not enough: a child process that is being spawned at this moment
-    /// may have it open, too.
+    /// Unlocks the file. Closing it is not enough, because a child process that is being spawned at this
+    /// moment may have inherited the open file.
     fn drop(&mut self) {
         let _ = self.lock.unlock();
     }
 }
 
-/// Returns the bytes that a file takes on the disk. Journals are sparse, so their length is larger.
+/// Returns the number of bytes that a file takes on the disk. For sparse files such as journals, this is less
+/// than the file's length.
 fn occupied(metadata: &fs::Metadata) -> u64 {
     #[cfg(unix)]
     {
@@ -149,7 +152,7 @@ fn occupied(metadata: &fs::Metadata) -> u64 {
     metadata.len()
 }
 
-/// Renames data to its final name, durably. If this fails, nothing has the final name.
+/// Durably renames data to its final name. If this fails, nothing keeps the final name.
 fn publish(unfinished: &Path, path: &Path, sync: impl FnOnce() -> Result<()>) -> Result<()> {
     fs::rename(unfinished, path).map_err(io_error("rename", unfinished))?;
     sync().inspect_err(|_| {
@@ -169,7 +172,7 @@ pub(crate) fn has_data(path: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns whether a directory holds only the remains of a backend that was never finished.
+/// Returns whether a directory holds only a backend whose creation was interrupted.
 #[cfg(feature = "fjall")]
 pub(crate) fn is_unfinished(path: &Path) -> Result<bool> {
     if !path.is_dir() {
@@ -181,8 +184,8 @@ pub(crate) fn is_unfinished(path: &Path) -> Result<bool> {
     }
 }
 
-/// Returns an error unless a directory is empty, except for unfinished data. Unfinished data is always
-/// beside a lock, which is created first.
+/// Returns an error if a directory holds anything except a lock file and unfinished data. Unfinished data
+/// without a lock file is an error, too, because a backend creates the lock file first.
 fn check_new(path: &Path) -> Result<()> {
     let has_lock = exists(&path.join(LOCK))?;
     for entry in fs::read_dir(path).map_err(io_error("list", path))? {
@@ -195,7 +198,7 @@ fn check_new(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the name of data while it is being created.
+/// Returns the temporary name of an engine's data while it is being created.
 fn unfinished(engine: &str) -> String {
     format!("{engine}.new")
 }
@@ -222,7 +225,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn data_that_cannot_be_published_is_not_there() {
+    fn data_that_cannot_be_synced_is_removed() {
         let directory = tempfile::tempdir().unwrap();
         let [unfinished, path] = ["fjall.new", "fjall"].map(|name| directory.path().join(name));
         fs::create_dir(&unfinished).unwrap();
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_are_never_removed() {
+    fn an_unfinished_directory_without_a_lock_is_never_removed() {
         let directory = tempfile::tempdir().unwrap();
         let [unfinished, lock] = ["fjall.new", LOCK].map(|name| directory.path().join(name));
         fs::create_dir(&unfinished).unwrap();
@@ -245,13 +248,13 @@ mod tests {
             assert!(matches!(opened, Err(BackendError::Occupied { .. })), "{opened:?}");
         }
         assert!(file.exists() && !lock.exists());
-        // Next to a lock file, an unfinished directory was left by a killed process.
+        // With a lock file beside it, an unfinished directory is ours: a killed process left it.
         fs::write(&lock, "").unwrap();
         assert!(Directory::open_new(directory.path()).is_ok());
     }
 
     #[test]
-    fn dropping_unlocks_although_the_file_is_open_elsewhere() {
+    fn drop_unlocks_even_if_the_open_file_was_inherited() {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::create(path.path()).unwrap();
         let _inherited = directory.lock.try_clone().unwrap();

@@ -25,7 +25,7 @@ pub enum BackendError {
          created it", path.display()
     )]
     Occupied {
-        /// The path that was found.
+        /// The path of the data or file that was found.
         path: PathBuf,
     },
     /// There is no data to open, and the options say not to create any.
@@ -42,10 +42,10 @@ pub enum BackendError {
     Halted {
         /// The directory.
         path: PathBuf,
-        /// The earlier failure, if it is known: the first write that failed, or a trial write.
+        /// The earlier failure, if known. It is the error of the first failed write, or of a test write.
         source: Option<Box<dyn Error + Send + Sync>>,
     },
-    /// A backup differs from its original. It stays under a name that can't be opened.
+    /// A backup differs from its original. The bad copy keeps its temporary name, so that it can't be opened.
     #[error("the copy in {} differs from the original; is the disk failing?", path.display())]
     BadCopy {
         /// The copy.
@@ -92,8 +92,8 @@ pub enum BackendError {
 }
 
 impl BackendError {
-    /// Returns whether the backend must be opened again before it takes writes. The first failure may not
-    /// say so yet, but the failures of later writes do.
+    /// Returns whether the backend must be opened again before it takes writes. The error of the first failed
+    /// write may return `false`, but the errors of later writes return `true`.
     pub fn needs_reopen(&self) -> bool {
         matches!(self, Self::Halted { .. })
     }

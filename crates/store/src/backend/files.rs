@@ -16,7 +16,7 @@ pub(crate) fn create_directory(path: &Path) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// Returns which of a directory and its ancestors don't exist.
+/// Returns the missing directories among a directory and its ancestors.
 fn missing(path: &Path) -> io::Result<Vec<&Path>> {
     let mut missing = Vec::new();
     for path in path.ancestors().filter(|path| !path.as_os_str().is_empty()) {
@@ -41,11 +41,12 @@ fn parent(path: &Path) -> &Path {
 /// Makes the names in a directory survive a power cut.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     if cfg!(windows) {
-        // Windows can't open directories, and doesn't need this.
+        // Windows can't open directories, and doesn't need to sync them.
         return Ok(());
     }
     match File::open(path) {
-        // Files can be created in a directory that can't be read.
+        // Without read permission, a directory can't be opened to sync it, although files can be created in
+        // it.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
         directory => directory?.sync_all(),
     }
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_new_directory_is_synced_into_its_parent() {
+    fn create_directory_creates_all_missing_ancestors() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a/b/c");
         let new = missing(&path).unwrap();

@@ -1,6 +1,6 @@
 //! A backend on fjall, an LSM tree.
 //!
-//! This module does three things itself that fjall does differently:
+//! This module works around three behaviours of fjall:
 //!
 //! - *Sealing memtables.* In fjall, a writer that finds its memtable full asks the engine's workers to seal
 //!   it, by a message through a bounded channel. Until a worker does, each further write sends another
@@ -51,16 +51,16 @@ const ENGINE: &str = "fjall";
 pub struct FjallOptions {
     /// Whether a missing directory is created \[default: yes\].
     pub create: bool,
-    /// Bytes of blocks that are cached in memory \[default: 32 MiB\].
+    /// Size of the block cache in memory, in bytes \[default: 32 MiB\].
     pub cache_bytes: u64,
-    /// Bytes of a keyspace that are kept in memory and journal before they are moved to a table
-    /// \[default: 32 MiB\].
+    /// Size at which a keyspace's memtable is moved from memory to a table on the disk, in bytes \[default:
+    /// 32 MiB\].
     pub memtable_bytes: u64,
-    /// Whether tables have Bloom filters of 10 bits per key, which save reading most tables that don't have
-    /// a key \[default: yes\]. This is fixed when the directory is created.
+    /// Whether tables have Bloom filters of 10 bits per key \[default: yes\]. With them, a get skips most
+    /// tables that don't have the key. This is fixed when the directory is created.
     pub bloom_filters: bool,
-    /// Approximate limit for the bytes of all journals, which opening has to read \[default: 128 MiB, at
-    /// least 64 MiB\].
+    /// Approximate limit for the total size of the journals, in bytes \[default: 128 MiB, at least 64 MiB\].
+    /// Opening has to read all journals.
     pub journal_bytes: u64,
     /// Number of threads that flush and compact \[default: the number of cores, at least 2 and at most
     /// 4\].
@@ -81,6 +81,8 @@ impl Default for FjallOptions {
 }
 
 /// A backend on fjall, an LSM tree on the disk. Inserts are appends, and gets read a few tables.
+///
+/// [Eventual](Durability::Eventual) writes are [buffered](Durability::Buffered), which costs no more.
 ///
 /// ```
 /// use twiceshy_store::{Backend, Batch, Durability, FjallBackend, FjallOptions, Keyspace};
@@ -103,13 +105,13 @@ impl Default for FjallOptions {
 pub struct FjallBackend {
     spaces: [Space; Keyspace::ALL.len()],
     database: Database,
-    /// Shared by writers, so that a backup can begin between batches.
+    /// Writers lock this for reading. A backup locks it for writing, so that it begins between two batches.
     commits: RwLock<()>,
     options: FjallOptions,
     claims: Claims,
     /// Why the engine refuses writes.
     failure: OnceLock<String>,
-    /// The last field, so that the lock is released last.
+    /// This is the last field, so that the directory is unlocked last.
     directory: Directory,
 }
 
@@ -120,14 +122,15 @@ struct Space {
 }
 
 impl FjallBackend {
-    /// Opens the directory. If it is missing, [creates](FjallOptions::create) it.
+    /// Opens the backend in a directory. Creates a missing directory, unless [`create`](FjallOptions::create)
+    /// is false.
     ///
     /// # Errors
     ///
-    /// [`Locked`](BackendError::Locked) if it is open already,
+    /// [`Locked`](BackendError::Locked) if the directory is already open,
     /// [`Occupied`](BackendError::Occupied) if it holds another engine's data,
-    /// [`Missing`](BackendError::Missing) if it is missing and not to be created, and any error with its
-    /// files.
+    /// [`Missing`](BackendError::Missing) if it is missing and [`create`](FjallOptions::create) is false, or
+    /// an error of the engine or the file system.
     pub fn open(path: impl AsRef<Path>, options: FjallOptions) -> Result<Self> {
         let directory = Directory::open(path.as_ref(), options.create)?;
         let fails = failed("open", directory.path());
@@ -160,8 +163,8 @@ impl FjallBackend {
         failed(operation, self.directory.path())
     }
 
-    /// Returns a function that converts the engine's write errors. A halted engine doesn't say why, so the
-    /// first failure is remembered.
+    /// Returns a function that converts the engine's write errors. A halted engine doesn't say why it halted,
+    /// so the function records the first failure.
     fn failed_write(&self, operation: &'static str) -> impl Fn(::fjall::Error) -> BackendError {
         move |error| {
             let mut error = self.failed(operation)(error);
@@ -176,8 +179,9 @@ impl FjallBackend {
         }
     }
 
-    /// Returns why the engine has halted. Its workers don't report the reason, so this writes as much as they
-    /// do, to see whether that fails, too.
+    /// Returns why the engine has halted, if known. The engine's workers don't report their errors. So if no
+    /// error was recorded, this writes as much data as a worker does, and returns the error if that fails,
+    /// too.
     fn reason(&self) -> Option<&str> {
         if self.failure.get().is_none()
             && let Err(error) = self.try_to_write()
@@ -187,7 +191,7 @@ impl FjallBackend {
         self.failure.get().map(String::as_str)
     }
 
-    /// Writes a memtable of zeros to a temporary file.
+    /// Writes as many zeros as a memtable has bytes to a temporary file.
     fn try_to_write(&self) -> io::Result<()> {
         const CHUNK: usize = 1 << 14;
         let path = self.directory.path().join(".probe");
@@ -198,7 +202,7 @@ impl FjallBackend {
         let written = written.and_then(|()| file.sync_all());
         drop(file);
         if early.is_err() {
-            // Some systems can't remove open files.
+            // Some systems can't remove a file while it is open.
             let _ = fs::remove_file(&path);
         }
         written
@@ -210,7 +214,11 @@ impl FjallBackend {
         match (changes.next(), changes.len(), durability) {
             (None, ..) => Ok(()),
             // A single change is atomic by itself, and cheaper without a batch.
-            (Some(Change { space, key, value }), 0, Durability::Buffered) => {
+            (
+                Some(Change { space, key, value }),
+                0,
+                Durability::Eventual | Durability::Buffered,
+            ) => {
                 let Space { keyspace, .. } = self.space(space);
                 match value {
                     Some(value) => keyspace.insert(Slice::from(&*encode(key)), value),
@@ -219,7 +227,7 @@ impl FjallBackend {
             }
             _ => {
                 let mut writes = self.database.batch().durability(Some(match durability {
-                    Durability::Buffered => PersistMode::Buffer,
+                    Durability::Eventual | Durability::Buffered => PersistMode::Buffer,
                     Durability::Synced => PersistMode::SyncData,
                 }));
                 for Change { space, key, value } in batch.iter() {
@@ -252,10 +260,10 @@ impl FjallBackend {
         Ok(())
     }
 
-    /// Waits until the workers have caught up, so that the engine never has to wait for them.
+    /// Waits until the workers have caught up, so that the engine never stops a writer.
     fn make_room(&self, space: &Space) -> ::fjall::Result<()> {
         let tree = &space.keyspace.tree;
-        // Only flushes start compactions, so don't wait for compactions without a limit.
+        // A compaction starts only after a flush, so an unlimited wait for compactions could last forever.
         let patience = Instant::now() + Duration::from_secs(1);
         loop {
             self.check_workers()?;
@@ -287,11 +295,11 @@ impl FjallBackend {
     }
 }
 
-/// The approximate bytes that the engine keeps in memory per pair, besides key and value.
+/// The approximate memory that the engine needs per pair in addition to key and value, in bytes.
 const PAIR_BYTES: usize = 64;
 
 /// Limits for sealed memtables and runs. The engine stops writers at 4 sealed memtables, and slows them down
-/// at 20 runs. It may seal one more by itself, to drop a journal.
+/// at 20 runs. It may also seal a memtable by itself, to drop a journal.
 const MAX_SEALED: usize = 2;
 const MAX_RUNS: usize = 18;
 
@@ -412,7 +420,8 @@ fn pairs(
     pairs.map(::fjall::Guard::into_inner)
 }
 
-/// Creates a database of empty keyspaces at `path`, fills each, and closes it.
+/// Creates a database with empty keyspaces at `path`, calls `fill` for each keyspace, and closes the
+/// database.
 fn make(
     path: &Path,
     options: &FjallOptions,
@@ -461,7 +470,7 @@ fn failed(operation: &'static str, path: &Path) -> impl Fn(::fjall::Error) -> Ba
     }
 }
 
-/// Returns a readable reason for a failure of the engine. fjall's own messages are for debugging.
+/// Returns a readable message for an error of the engine. fjall's own messages are meant for debugging.
 fn cause(error: ::fjall::Error) -> Box<dyn Error + Send + Sync> {
     match error {
         ::fjall::Error::Io(error) | ::fjall::Error::Storage(LsmError::Io(error)) => error.into(),
@@ -473,7 +482,7 @@ fn cause(error: ::fjall::Error) -> Box<dyn Error + Send + Sync> {
     }
 }
 
-/// Turns a panic into an error. fjall panics at some damaged files.
+/// Turns a panic of the engine into an error, because fjall panics when it reads some damaged files.
 fn damaged(directory: &Directory, panic: &(dyn Any + Send)) -> BackendError {
     let message = panic.downcast_ref::<String>().map(String::as_str);
     let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -482,8 +491,8 @@ fn damaged(directory: &Directory, panic: &(dyn Any + Send)) -> BackendError {
     BackendError::Engine { operation: "open", path, source: source.into() }
 }
 
-/// Encodes a key for fjall, which takes no empty key. Keys of only zeros, including the empty one, are less
-/// than all others. So each gets one more zero, which keeps the order.
+/// Encodes a key for fjall, which refuses empty keys. Each key that consists only of zeros, including the
+/// empty key, gets one more zero. This keeps the order, because these keys sort before all others.
 fn encode(key: &[u8]) -> Cow<'_, [u8]> {
     if key.iter().all(|&byte| byte == 0) {
         Cow::Owned(vec![0; key.len() + 1])
@@ -512,7 +521,8 @@ mod tests {
         batch
     }
 
-    /// Without our limit, fjall's memtables would exceed the limit many times, or its workers would stall.
+    /// If fjall sealed its memtables itself, they would grow far beyond the limit, or the workers would
+    /// stall.
     #[test]
     fn memtables_are_flushed_under_load() {
         let directory = tempfile::tempdir().unwrap();
@@ -550,7 +560,7 @@ mod tests {
         assert!(backend.flush().unwrap_err().needs_reopen());
     }
 
-    /// A worker fails on its own, and doesn't report why.
+    /// A worker that fails doesn't report its error.
     #[test]
     fn halted_engine_reports_a_reason() {
         let directory = tempfile::tempdir().unwrap();

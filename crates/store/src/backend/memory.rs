@@ -1,9 +1,10 @@
 //! A backend in memory.
 
+use crate::sync::RwLock;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::{PoisonError, RwLock};
+use std::sync::PoisonError;
 
 use super::bounds::is_empty;
 use super::{
@@ -83,7 +84,8 @@ impl Backend for MemoryBackend {
     }
 }
 
-/// The number of pairs in a scan's first chunk. Long scans read larger chunks, to take the lock rarely.
+/// The number of pairs in a scan's first chunk. Later chunks are larger, so that long scans take the lock
+/// rarely.
 const FIRST_CHUNK: usize = 16;
 const LARGEST_CHUNK: usize = 1024;
 
@@ -92,12 +94,12 @@ struct MemoryScan<'a> {
     backend: &'a MemoryBackend,
     space: Keyspace,
     unread: (Bound<Bytes>, Bound<Bytes>),
-    /// Pairs that were read, before and after the unread ones.
+    /// Pairs that were read but not yet returned, before and after the unread pairs.
     front: VecDeque<(Bytes, Bytes)>,
     back: VecDeque<(Bytes, Bytes)>,
     chunk: usize,
-    /// Whether all pairs were read. Then each end takes the pairs that the other end has read. Pairs that
-    /// are added later are ignored, because they would be out of order.
+    /// Whether all pairs have been read. From then on, each end of the scan also returns the pairs that the
+    /// other end has read. Pairs added to the backend later are ignored, because they would be out of order.
     all_read: bool,
 }
 

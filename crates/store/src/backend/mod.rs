@@ -24,6 +24,53 @@
 //! # Ok::<(), twiceshy_store::BackendError>(())
 //! ```
 
+/// Implements methods of [`Backend`] by calling those of a field, for backends that wrap another one.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! forward_backend {
+    (@claim $field:ident) => {
+        fn claim(&self) -> $crate::backend::Result<$crate::backend::BackendClaim> {
+            $crate::Backend::claim(&self.$field)
+        }
+    };
+    (@get $field:ident) => {
+        fn get(
+            &self,
+            space: $crate::Keyspace,
+            key: &[u8],
+        ) -> $crate::backend::Result<Option<$crate::Bytes>> {
+            $crate::Backend::get(&self.$field, space, key)
+        }
+    };
+    (@write $field:ident) => {
+        fn write(
+            &self,
+            batch: &$crate::Batch,
+            durability: $crate::Durability,
+        ) -> $crate::backend::Result<()> {
+            $crate::Backend::write(&self.$field, batch, durability)
+        }
+    };
+    (@bytes_on_disk $field:ident) => {
+        fn bytes_on_disk(&self) -> $crate::backend::Result<u64> {
+            $crate::Backend::bytes_on_disk(&self.$field)
+        }
+    };
+    (@backup $field:ident) => {
+        fn backup(&self, to: &std::path::Path) -> $crate::backend::Result<()> {
+            $crate::Backend::backup(&self.$field, to)
+        }
+    };
+    (@$method:ident $field:ident) => {
+        fn $method(&self) -> $crate::backend::Result<()> {
+            $crate::Backend::$method(&self.$field)
+        }
+    };
+    ($field:ident: $($method:ident)+) => {
+        $($crate::forward_backend!(@$method $field);)+
+    };
+}
+
 mod batch;
 mod bounds;
 mod bytes;
@@ -75,36 +122,38 @@ pub type Result<T, E = BackendError> = std::result::Result<T, E>;
 /// An iterator over the pairs of a range, in order, from either end.
 pub type Scan<'a> = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> + Send + 'a>;
 
-/// An ordered map of bytes to bytes per [`Keyspace`], with atomic writes over all of them.
+/// Ordered maps from bytes to bytes, one per [`Keyspace`], with atomic writes across all of them.
 ///
 /// Keys are in lexicographic order. All operations may be called from many threads at once.
 ///
 /// # Guarantees
 ///
-/// - A batch is written whole or not at all, also after a crash. Within a batch, the last change of a key
-///   wins.
+/// - A batch is written completely or not at all, even if there is a crash. Within a batch, the last change
+///   of a key wins.
 /// - When [`write`](Self::write) has returned `Ok`, every later read sees the batch, and it is as durable
 ///   as the caller asked. So are all batches before it.
+/// - Batches become durable in the order in which they were written. So if
+///   [eventual](Durability::Eventual) batches are lost, they are the last ones.
 /// - A batch with a key or a value that is too long is refused and changes nothing.
-/// - When a write has failed for another reason, the whole batch is there or none of it, and only
-///   reopening shows which. The batch may be on the disk already, for example in fjall's journal, and not
-///   show before that is read again.
+/// - When a write has failed for another reason, the backend holds the whole batch or none of it, and only
+///   reopening shows which. For example, the batch may already be in fjall's journal, which is read only when
+///   the backend is opened.
 /// - Two gets are independent: another thread's batch may come between them, or may be half visible while
 ///   it is written.
-/// - A [`range`](Self::range) returns each pair that is there from its first to its last step exactly
-///   once, in order. Pairs that are added, changed or removed in the meantime are returned in the old or
-///   the new state, or not at all. redb's scans show one moment between batches. fjall's scans show one
-///   moment, at which a batch may be half written.
+/// - A [`range`](Self::range) returns each pair that exists during the whole scan exactly once, in order. A
+///   pair that is added, changed or removed during the scan is returned in its old or its new state, or not
+///   at all. redb's scans show one moment between batches. fjall's scans show one moment, at which a batch
+///   may be half written.
 ///
 /// # Errors
 ///
 /// All operations return a [`BackendError`] that names the operation and the path. After an error that
 /// [needs a reopen](BackendError::needs_reopen), writes fail until the backend is opened again.
 pub trait Backend: Send + Sync + 'static {
-    /// Claims the backend for one store. Two stores on one backend would not know of each other's writes.
-    /// So a store claims its backend when it is opened, and releases it when it is closed or dropped.
+    /// Claims the backend for one store. Two stores on one backend would not notice each other's writes. So a
+    /// store claims its backend when it is opened, and releases it when it is closed or dropped.
     ///
-    /// A backend has a [`Claims`] for this. A backend that wraps another passes the call on.
+    /// Implement this with [`Claims`]. A backend that wraps another backend calls `claim` of that backend.
     ///
     /// # Errors
     ///
@@ -115,7 +164,7 @@ pub trait Backend: Send + Sync + 'static {
     #[expect(clippy::missing_errors_doc, reason = "the trait documents them for all operations")]
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>>;
 
-    /// Returns the pairs whose keys are within bounds, and none if the bounds are in the wrong order.
+    /// Returns the pairs whose keys are within bounds. If the bounds are in the wrong order, returns none.
     ///
     /// The engine keeps memory for the scan until it is dropped, so don't keep a scan for long.
     fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_>;
@@ -128,17 +177,16 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Writes all changes of a batch at once.
     ///
-    /// An empty batch changes nothing, but with [`Synced`](Durability::Synced) it syncs all earlier
-    /// writes.
+    /// An empty batch changes nothing, but makes all earlier writes as durable as the caller asks.
     #[expect(clippy::missing_errors_doc, reason = "the trait documents them for all operations")]
     fn write(&self, batch: &Batch, durability: Durability) -> Result<()>;
 
-    /// Makes all earlier writes survive a power cut.
+    /// Makes all earlier writes survive a power cut, also [eventual](Durability::Eventual) ones.
     #[expect(clippy::missing_errors_doc, reason = "the trait documents them for all operations")]
     fn sync(&self) -> Result<()>;
 
-    /// Moves data from memory and journals to tables, and syncs it, so that the next open is fast, and reads
-    /// cost what they cost in a larger store.
+    /// Moves data from memory and journals to tables, and syncs it. Afterwards the next open is fast, and
+    /// reads come from tables, as in a larger store.
     #[expect(clippy::missing_errors_doc, reason = "the trait documents them for all operations")]
     fn flush(&self) -> Result<()>;
 
@@ -146,15 +194,15 @@ pub trait Backend: Send + Sync + 'static {
     #[expect(clippy::missing_errors_doc, reason = "the trait documents them for all operations")]
     fn compact(&self) -> Result<()>;
 
-    /// Returns the bytes that the files take on the disk.
+    /// Returns the number of bytes that the files take on the disk.
     #[expect(clippy::missing_errors_doc, reason = "the trait documents them for all operations")]
     fn bytes_on_disk(&self) -> Result<u64>;
 
-    /// Copies the pairs of all keyspaces, as they are at one moment between batches, into a new or empty
-    /// directory that can then be opened like this one. Reads and writes go on in the meantime.
+    /// Copies all keyspaces into a new or empty directory, which can then be opened like this one. The copy
+    /// shows one moment between batches. Reads and writes go on in the meantime.
     ///
-    /// The copy is opened and compared pair by pair before it appears. It appears whole and synced, or not
-    /// at all.
+    /// The copy is made under a temporary name, opened, and compared pair by pair. Then it appears complete
+    /// and synced, or not at all.
     #[expect(clippy::missing_errors_doc, reason = "the trait documents them for all operations")]
     fn backup(&self, to: &Path) -> Result<()>;
 }
@@ -200,8 +248,8 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 /// One of the maps of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Keyspace {
-    /// The members in hash order: the reverse map. In the merged layout, also the values. In a list store,
-    /// the yes list.
+    /// The reverse map, which lists the members in hash order. In the merged layout, it also holds the
+    /// values. In a list store, it is the yes list.
     Members,
     /// In the split layout, the members in key order, with their values.
     Keys,
@@ -215,7 +263,7 @@ impl Keyspace {
     /// All keyspaces.
     pub const ALL: [Self; 4] = [Self::Members, Self::Keys, Self::Mistakes, Self::Meta];
 
-    /// Returns the name on the disk, which must never change.
+    /// Returns the keyspace's name on the disk, which must never change.
     #[cfg_attr(not(any(feature = "fjall", feature = "redb")), expect(dead_code))]
     const fn name(self) -> &'static str {
         match self {
@@ -227,12 +275,25 @@ impl Keyspace {
     }
 }
 
-/// What an acknowledged write survives.
+/// The failures that an acknowledged write survives.
+///
+/// All levels keep batches whole and in order, and later reads see the write at once. A write with a higher
+/// level raises all earlier writes to that level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
-    /// A kill of the process: the operating system has the data.
+    /// The write survives a clean close. If the process is killed, or a later write fails so that the backend
+    /// [needs a reopen](BackendError::needs_reopen), the last eventual writes may be lost: those since the
+    /// last write with a higher level or the last [sync](Backend::sync).
+    ///
+    /// For data that can be computed again. No timer makes these writes durable: to limit the time for
+    /// which they can be lost, sync now and then.
+    ///
+    /// On redb, this saves a disk sync per write, and at most the last 255 writes can be lost. On fjall,
+    /// this is the same as [`Buffered`](Self::Buffered).
+    Eventual,
+    /// The write survives if the process is killed: the operating system has the data.
     #[default]
     Buffered,
-    /// A power cut: the disk has the data.
+    /// The write survives a power cut, because the disk has the data.
     Synced,
 }

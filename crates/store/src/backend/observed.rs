@@ -1,9 +1,8 @@
 //! A backend that reports reads.
 
 use std::fmt;
-use std::path::Path;
 
-use super::{Backend, BackendClaim, Batch, Bounds, Bytes, Durability, Keyspace, Result, Scan};
+use super::{Backend, Bounds, Bytes, Keyspace, Result, Scan};
 
 /// A backend that calls a function for each read, for example to count the reads that a filter didn't
 /// prevent.
@@ -40,7 +39,7 @@ impl<B> Observed<B> {
         Self { inner, on_get: Box::new(on_get), on_range: Box::new(|_, _| {}) }
     }
 
-    /// Before each range scan, calls `on_range` in the same thread.
+    /// Sets a function to call before each range scan, in the same thread.
     #[must_use]
     pub fn on_range(
         mut self,
@@ -52,9 +51,7 @@ impl<B> Observed<B> {
 }
 
 impl<B: Backend> Backend for Observed<B> {
-    fn claim(&self) -> Result<BackendClaim> {
-        self.inner.claim()
-    }
+    forward_backend!(inner: claim write sync flush compact bytes_on_disk backup);
 
     fn get(&self, space: Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         (self.on_get)(space, key);
@@ -64,30 +61,6 @@ impl<B: Backend> Backend for Observed<B> {
     fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
         (self.on_range)(space, bounds);
         self.inner.range(space, bounds)
-    }
-
-    fn write(&self, batch: &Batch, durability: Durability) -> Result<()> {
-        self.inner.write(batch, durability)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.inner.sync()
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.inner.flush()
-    }
-
-    fn compact(&self) -> Result<()> {
-        self.inner.compact()
-    }
-
-    fn bytes_on_disk(&self) -> Result<u64> {
-        self.inner.bytes_on_disk()
-    }
-
-    fn backup(&self, to: &Path) -> Result<()> {
-        self.inner.backup(to)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use twiceshy::error::{AdaptError, BuildError, EntropyError, InsertError};
 
-/// Why a write failed that a [`Guard`](super::Guard) asked you for: whether it may still happen.
+/// The error of a failed write, which your closure returns to a [`Guard`](super::Guard). It says whether the
+/// write may still happen.
 ///
-/// `?` turns a database's error into [`Unknown`](Self::Unknown), which is always safe. Say
-/// [`NotWritten`](Self::NotWritten) where you can: every unknown outcome costs memory until you
+/// `?` turns a database's error into [`Unknown`](Self::Unknown), which is always safe. Return
+/// [`NotWritten`](Self::NotWritten) where you can: every unknown outcome takes memory until you
 /// [settle](super::Guard::settle) it.
 ///
 /// | what the database said | variant |
@@ -39,8 +40,9 @@ pub enum GuardError<E> {
     /// The database refused the write. Nothing has changed.
     #[error("the database refused the write")]
     NotWritten(#[source] E),
-    /// The database failed, and the write may have happened, or may still happen. Its keys are in
-    /// doubt until you [settle](super::Guard::settle) them; every answer is right in either case.
+    /// The database failed, and the write may have happened, or may still happen. The keys are in doubt until
+    /// you [settle](super::Guard::settle) them. Until then, every answer is right whether or not the write
+    /// happened.
     #[error("the database failed; the write may have happened, or may still happen")]
     InDoubt(#[source] E),
     /// The guard has no secret. The database was not asked.
@@ -49,18 +51,17 @@ pub enum GuardError<E> {
          no hashes yet, OpenOptions::generate_secret lets the guard generate a secret"
     )]
     NoSecret,
-    /// The database lists a key under a different hash than the guard computes for it. Its listings can't
-    /// be trusted.
+    /// The database stores a different hash for a key than the guard computes, so its listings can't be
+    /// trusted.
     #[error(
         "the database lists a key under a hash that the guard did not compute: give the guard the \
          secret that the hashes were made with, or compute them again with Guard::hash"
     )]
     ForeignHash,
-    /// The filter is full and can't grow. The database was not asked to write.
+    /// The filter can't take the key. The database was not asked to write.
     #[error("the filter takes no more members")]
     Filter(#[from] InsertError),
-    /// A mistake that the new member would bring back can't be repaired. The database was not asked
-    /// to write.
+    /// The new member would bring back a mistake that can't be repaired. The database was not asked to write.
     #[error("a mistake can't be repaired")]
     Repair(#[from] AdaptError),
     /// A filter can't be built with these options, or from these members.

@@ -15,16 +15,18 @@ use std::borrow::Borrow;
 use std::ops::RangeInclusive;
 use twiceshy::{Hash, Key, MemberSource, QuotientFilter, concurrent::Shard, hash::KeyedHasher};
 
-/// A database that a [`Guard`] protects: anything that stores keys and can list them by hash range.
+/// A database that a [`Guard`] can protect: it stores keys, and can list them by hash range.
 ///
-/// To list them, the database stores each key's hash, or its first bytes, with the key, and has an
-/// index on it. Examples are a `BTreeMap`, or an indexed column of an SQL table ([`hash_column`]).
+/// To list keys, the database stores each key's hash, or the first bytes of the hash, in an index. Examples
+/// are a `BTreeMap`, or an indexed column of an SQL table ([`hash_column`]).
 ///
-/// [`members`](MemberSource::members) returns all keys whose hashes lie in an interval, each once, in
-/// any order. It must see every write that returned before it was called. It may also return keys whose
-/// hashes agree with a hash in the interval in the first [`index_bits`](Self::index_bits) bits, as an
-/// index on the first bytes of the hash does. Any other key proves that its hash was made with a
-/// different secret, and fails the operation. An incomplete list without an error loses members.
+/// [`members`](MemberSource::members) returns all keys whose hashes lie in an interval, in any
+/// order. It must see every write that returned before it was called, and every key that is there from the
+/// call to its end, even if the key's value changes meanwhile. It needs no snapshot: it may or may not see
+/// writes that happen during the call, and a key may be returned twice. It may compare only the first
+/// [`index_bits`](Self::index_bits) bits of the hashes, and so return a few more keys. Any other key outside
+/// the interval shows that its hash was made with a different secret, and fails the operation. An incomplete
+/// list without an error loses members.
 pub trait Guarded: MemberSource {
     /// The type of keys. The database lists them as owned keys.
     type Key: Key + ToOwned<Owned = Self::Member> + ?Sized;
@@ -36,9 +38,9 @@ pub trait Guarded: MemberSource {
     /// It must see every write that returned before it was called, so don't read from a replica or
     /// in an older snapshot.
     ///
-    /// It must also compare keys exactly as the hash does, byte by byte. A column whose collation
-    /// ignores case or trailing blanks doesn't: it finds `Alice` for `alice`, which has a different
-    /// hash, so the filter answers "absent" where the database would not.
+    /// It must also compare keys byte by byte, like the hash. A column whose collation ignores case or
+    /// trailing blanks doesn't: it finds `Alice` for `alice`, which has a different hash. Then the filter
+    /// answers "absent" for a key that the database would find.
     ///
     /// # Errors
     /// If the lookup fails.
@@ -51,8 +53,8 @@ pub trait Guarded: MemberSource {
     }
 }
 
-/// Returns the first 8 bytes of a hash as a signed integer in the same order, for a column of an
-/// SQL table.
+/// Returns the first 8 bytes of a hash as a signed integer, for a column of an SQL table. These integers sort
+/// like the hashes.
 ///
 /// The keys in an interval of hashes are `BETWEEN hash_column(start) AND hash_column(end)`. That
 /// may include a few more keys, which a guard ignores.
@@ -72,9 +74,9 @@ pub fn hash_column(hash: Hash) -> i64 {
 ///   added or removed keys in the database, call [`rebuild`](Self::rebuild) before you use the
 ///   guard again. Until then the guard may answer "absent" for keys that were added, and removing
 ///   one of them may remove another member from the filter.
-/// - While your closure runs, the guard holds a lock on the keys' *stripe*, about 1/4096 of all
-///   hashes. Writes and repairs in the stripe wait, and so may a read that the filter answers
-///   "maybe". Other reads never wait. Don't use the guard from within the closure, or while you
+/// - While your closure runs, the guard holds a lock on the keys' *stripe*, about 1/512 of all
+///   hashes. Writes in the stripe wait. Reads never wait: if a read finds a mistake in the stripe, a
+///   later write repairs it. Don't write through the guard from within the closure, or while you
 ///   hold a connection that the guard's calls to you need: that would deadlock.
 /// - When your closure returns `Ok` from an insert, [`Guarded::look_up`] and [`MemberSource::members`] must
 ///   find the keys. When it returns `Ok` from a removal, the key must be gone. If there is a
@@ -93,8 +95,11 @@ pub fn hash_column(hash: Hash) -> i64 {
 ///   holds for keys whose write panicked.
 /// - A repaired mistake stays repaired across inserts, removals and growth, as long as it is one of
 ///   the mistakes that are [kept](crate::OpenOptions::mistakes_kept). They are kept in memory only, so
-///   they don't survive a restart.
-/// - A failed repair doesn't fail a read, but is [counted](Self::stats). The guard refuses a repair
+///   they don't survive a restart. A mistake that is repaired while its shard is rebuilt
+///   may be made once more.
+/// - A failed repair doesn't fail a read, but is [counted](Self::stats). So is a repair that is
+///   [skipped](Stats::repairs_skipped) because the filter has no room; [`rebuild`](Self::rebuild)
+///   makes room. The guard refuses a repair
 ///   if the filter holds more members than the database lists, because the listing may not be
 ///   current. If keys were removed without the guard, [`rebuild`](Self::rebuild) clears their
 ///   fingerprints.
@@ -170,7 +175,8 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
     /// Returns the error of `write` as [`GuardError::NotWritten`] or [`GuardError::InDoubt`]. After
     /// the latter, [`settle`](Self::settle) the key once you know that no write of it is in flight
     /// any more. Any other error means that `write` was not called, because the database failed to
-    /// look up or list keys, or because the filter is full and can't grow.
+    /// look up or list keys. A full shard isn't a reason: if it can't be rebuilt, it answers "maybe",
+    /// and takes all writes.
     pub fn insert<T>(
         &self,
         key: &D::Key,
@@ -203,9 +209,9 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         )
     }
 
-    /// Calls `write` to remove a key from the database, if it is there, and then removes it from
-    /// the filter. Returns whether the database had the key. While the key is [in
-    /// doubt](Self::doubts), `write` is called even if the database doesn't have it.
+    /// Removes a key: calls `write` to remove it from the database, and then removes it from the filter. If
+    /// the database doesn't have the key, `write` is called only if the key may be [in doubt](Self::doubts).
+    /// Returns whether the database had the key.
     ///
     /// # Errors
     /// Returns the same errors as [`insert`](Self::insert).
@@ -303,8 +309,9 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         settled.and(self.rebuild_shards(self.doubts.settle_overflows(mark)))
     }
 
-    /// Settles a key that was in doubt before `mark`. A listing decides, because it sees every
-    /// write that returned before, and works even for keys that the database refuses to look up.
+    /// Settles a key that was in doubt before `mark`. A listing decides whether the database has the key,
+    /// because a listing sees every write that has returned, and works even for keys that the database
+    /// refuses to look up.
     fn settle_before(&self, mark: Mark, hash: Hash) -> Result<bool, GuardError<D::Error>> {
         let is_there = || {
             let listed = self.database.members(hash..=hash).map_err(GuardError::Database)?;
@@ -316,15 +323,29 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
     /// Rebuilds the filter from the keys in the database, shard by shard, while the guard is in
     /// use.
     ///
-    /// This makes an unready guard ready, clears ghosts, and restores the remainder bits that
-    /// growth used up. Repaired mistakes stay repaired. Keys in doubt stay in doubt, and a shard
-    /// that has too many of them doesn't become ready.
+    /// This makes an unready guard ready, clears *ghosts* (fingerprints of keys that the database doesn't
+    /// have), and gives each shard the size that its keys need and fresh remainders. Mistakes that the guard
+    /// keeps stay repaired. Keys in doubt stay in doubt, and a shard that has too many of them doesn't become
+    /// ready.
     ///
     /// # Errors
     /// Returns the first error: the database can't list keys, or there is not enough memory. Shards
     /// that can't be rebuilt stay as they are, and nothing is lost.
     pub fn rebuild(&self) -> Result<(), GuardError<D::Error>> {
         self.rebuild_shards(0..self.maintained.filter.shards())
+    }
+
+    /// Rebuilds the shards of the filter that have become too full or too empty. Returns their number.
+    ///
+    /// A guard has no background thread. A write rebuilds a shard that has no room for its key. A lookup
+    /// never rebuilds anything: a mistake that finds no room for its repair is made again. So if many
+    /// absent keys are asked for, or if many keys were removed, call this now and then, in any thread.
+    ///
+    /// # Errors
+    /// The first error: the database can't list keys, or there is not enough memory. Nothing is lost, and
+    /// the shard is tried again after a while.
+    pub fn tend(&self) -> Result<usize, GuardError<D::Error>> {
+        self.maintained.tend(self)
     }
 
     /// Checks every invariant of the filter, and that each ready shard holds every key that the
@@ -354,7 +375,11 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
     /// Returns counters of the guard's operations, and the state of its filter. In these
     /// statistics, "backend" means the database.
     pub fn stats(&self) -> Stats {
-        Stats { doubts: self.doubts.len() as u64, ..self.maintained.stats() }
+        Stats {
+            doubts: self.doubts.len() as u64,
+            doubt_bytes: self.doubts.memory(),
+            ..self.maintained.stats()
+        }
     }
 
     /// Returns the database, for reads, and for writes that neither add nor remove keys.
@@ -384,6 +409,10 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
                 let shard = self.maintained.filter.shard_of(hash);
                 if !self.doubts.record(hash, shard, key.borrow().to_owned()) {
                     self.maintained.distrust(hash);
+                    // All doubts may have been settled in between.
+                    if self.doubts.may_trust(shard) {
+                        self.maintained.wants_rebuild(shard);
+                    }
                 }
             }
         };
@@ -395,8 +424,8 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         Ok(written?)
     }
 
-    /// Returns an error if the hash of a listed key lies outside the interval, within the precision
-    /// of the index.
+    /// Returns an error if the hash of a listed key lies outside the interval. Compares only the bits that
+    /// the index stores.
     fn check_listed(
         &self,
         hashes: &RangeInclusive<Hash>,
@@ -408,8 +437,8 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         if prefixes.contains(&prefix(listed)) { Ok(()) } else { Err(GuardError::ForeignHash) }
     }
 
-    /// Returns an error if a listed key can't be found by its own hash. A wrong hash may go
-    /// unnoticed in a long interval, because any hash may lie in it.
+    /// Returns an error if the database doesn't find a listed key by its hash. The listing of a long interval
+    /// may not show that a hash is wrong, because a wrong hash may lie in the interval, too.
     fn check_index(&self, key: &D::Key) -> Result<(), GuardError<D::Error>> {
         let hash = self.hash(key);
         let listed = self.database.members(hash..=hash).map_err(GuardError::Database)?;
@@ -447,17 +476,13 @@ impl<D: Guarded, F: Shard> MemberSource for Guard<D, F> {
 }
 
 impl<D: Guarded, F: Shard> Source for Guard<D, F> {
-    /// Does nothing: a guard keeps mistakes in memory only.
-    fn keep_mistake(&self, _: Hash, _: Option<Hash>) -> Result<(), Self::Error> {
-        Ok(())
-    }
-
     fn doubt(&self, hash: Hash) -> Doubt {
         let may_be = self.doubts.may_contain(hash, self.maintained.filter.shard_of(hash));
         if may_be { Doubt::Unsettled } else { Doubt::None }
     }
 
-    /// Refused writes are undone in the filter, and the keys of other failed writes are in doubt.
+    /// Refused writes are undone in the filter. The keys of other failed writes are in doubt, so they aren't
+    /// ghosts.
     const LEAVES_GHOSTS: bool = false;
 
     fn is_refusal(error: &Self::Error) -> bool {
@@ -468,12 +493,16 @@ impl<D: Guarded, F: Shard> Source for Guard<D, F> {
         self.doubts.may_trust(shard)
     }
 
-    fn trust(&self, shard: usize) {
-        self.doubts.trust(shard);
+    fn trust(&self, shard: usize) -> bool {
+        self.doubts.trust(shard)
+    }
+
+    fn doubts(&self, hashes: &RangeInclusive<Hash>) -> Vec<Hash> {
+        self.doubts.within(hashes)
     }
 }
 
-/// Returns the key that an owned key stands for.
+/// Borrows an owned key.
 fn borrowed<K: ToOwned + ?Sized>(key: &K::Owned) -> &K {
     key.borrow()
 }

@@ -4,16 +4,14 @@ use super::{Guard, GuardError, Guarded};
 use crate::doubts::Doubts;
 use crate::maintained::MaintainedFilter;
 use crate::options::OpenOptions;
-use crate::sizing::Sizing;
 use twiceshy::{Secret, concurrent::Shard, hash::KeyedHasher};
 
 impl OpenOptions {
-    /// Puts a [`Guard`] in front of a database, and builds its filter. It lists all keys of the database,
-    /// shard by shard.
+    /// Puts a [`Guard`] in front of a database, and builds its filter from a listing of all keys of the
+    /// database, shard by shard.
     ///
-    /// A guard needs the [`secret`](Self::secret) that the hashes in the database were made with, or will
-    /// be. Generate one with [`Secret::generate`] when you create the database, and keep it as you keep
-    /// passwords.
+    /// A guard needs the [`secret`](Self::secret) that makes the hashes in the database. Generate one with
+    /// [`Secret::generate`] when you create the database, and store it like a password.
     ///
     /// # Errors
     /// Returns an error
@@ -27,13 +25,12 @@ impl OpenOptions {
         Ok(guard)
     }
 
-    /// Puts a [`Guard`] with a filter of any type in front of a database, without listing anything. The
-    /// guard serves at once. It asks the database about every key of a shard until [`Guard::rebuild`],
-    /// called by any thread, has built that shard.
+    /// Puts a [`Guard`] with a filter of any type in front of a database, without listing anything. The guard
+    /// serves at once. Until [`Guard::rebuild`], called by any thread, has built a shard, the guard asks the
+    /// database about every key of that shard.
     ///
     /// # Errors
-    /// Returns an error if there is no secret, as [`open_guard`](Self::open_guard) does, or if the filter
-    /// can't be built.
+    /// Returns an error if there is no secret and none may be generated, or if the filter can't be built.
     pub fn open_guard_unready<D: Guarded, F: Shard>(
         &self,
         database: D,
@@ -43,8 +40,13 @@ impl OpenOptions {
             None if self.generates_secret => Secret::generate()?,
             None => return Err(GuardError::NoSecret),
         };
-        let empty = self.sizing(Sizing::default()).build_empty()?;
-        let maintained = MaintainedFilter::new(empty, false, self.found_mistakes());
+        let mut sizing = self.sizing(None);
+        let (kept, bytes) = self.mistakes_in_memory();
+        sizing.memory = sizing.memory.map(|memory| memory.saturating_sub(bytes));
+        let empty = sizing.build_empty::<F>()?;
+        let sizes = sizing.shard_sizes::<F>(empty.shards(), sizing.remainder_bits::<F>()?);
+        let maintained =
+            MaintainedFilter::new(empty, false, sizes, self.found_mistakes(Some(kept)));
         let doubts = Doubts::new(self.max_doubts);
         Ok(Guard { database, maintained, hasher: KeyedHasher::new(&secret), doubts })
     }

@@ -18,7 +18,7 @@ type Unsorted<'a> = Box<dyn Iterator<Item = Result<(Hash, Bytes)>> + Send + 'a>;
 /// An iterator over the keys of a list with their hashes, in hash order.
 pub struct Entries<'a> {
     rest: Peekable<Unsorted<'a>>,
-    /// The next keys, whose hashes have the same first bytes, in order.
+    /// The next keys, in hash order. Their hashes all begin with the same bytes.
     near: VecDeque<(Hash, Bytes)>,
 }
 
@@ -66,8 +66,8 @@ pub struct ListExport {
 }
 
 impl<B: Backend> ListStore<B> {
-    /// Returns the keys of a list with their hashes, in hash order. Keys that are added or removed in the
-    /// meantime may be among them or not.
+    /// Returns the keys of a list with their hashes, in hash order. Keys that are added or removed during the
+    /// iteration may or may not be returned.
     ///
     /// ```
     /// use twiceshy_store::{List, MemoryBackend, OpenOptions};
@@ -81,8 +81,8 @@ impl<B: Backend> ListStore<B> {
         Entries::of(&self.storage.backend, &self.hasher, list)
     }
 
-    /// Returns the hashes of both lists, as they are at one moment, and the secret. A filter can be built
-    /// from them that needs neither the lists nor a disk. Writers wait in the meantime.
+    /// Returns the hashes of both lists, as they are at one moment, and the secret. A filter that is built
+    /// from these hashes needs neither the lists nor a disk. Writers wait in the meantime.
     ///
     /// ```
     /// use twiceshy::{QuotientFilter, Keyed};

@@ -12,36 +12,36 @@ use crate::layout;
 use crate::maintained::{Doubt, MaintainedFilter, Source};
 use crate::stats::Stats;
 use crate::storage::{Storage, impl_upkeep};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy::{Hash, MemberSource, QuotientFilter, Secret, Snapshot, hash::KeyedHasher};
 
 pub use entries::{Entries, ListExport};
 
-/// A yes list and a no list on a disk, which can be changed at any time, and a filter in memory that
-/// answers for both: "yes" for every key of the yes list, "no" for every key of the no list, and
-/// "yes" for any other key with a small probability.
+/// A yes list and a no list on a disk, with a filter in memory that answers for both. The lists can be
+/// changed at any time. The filter answers "yes" for every key of the yes list, "no" for every key of the no
+/// list, and "yes" for any other key with a small probability.
 ///
 /// # Guarantees
-/// - Answers for listed keys are exact: also while other threads change the lists, and after growth,
-///   closing or crashes.
+/// - Answers for listed keys are exact, even while other threads change the lists, and after growth, closing
+///   and crashes.
 /// - [`contains`](Self::contains) never asks the backend.
 /// - An unlisted key is answered "yes" with at most the
 ///   [probability](crate::OpenOptions::false_positive_rate) in the options, however many keys are listed.
-/// - Acknowledged changes survive, as far as the [durability](crate::OpenOptions::durability) reaches.
-/// - A key is on at most one list. Adding it to the other list is an error. A batch is added whole or not
-///   at all.
+/// - Acknowledged changes survive the failures that the [durability](crate::OpenOptions::durability) covers.
+/// - A key is on at most one list. Adding it to the other list is an error. A batch is added completely or
+///   not at all.
 /// - All operations take `&self`. Operations on one key happen one after the other.
 ///
 /// Keys with the same 128-bit hash are taken for the same key.
 ///
 /// # How it works
-/// The store works as a [`Store`](crate::Store) does. The members of the filter are the yes keys. The no
-/// keys are mistakes, and all of them are kept. Both lists are on the disk in hash order, so that a short
-/// scan finds the few yes keys that the filter confuses with a no key. The hashes of the no list are also
-/// in memory, at about 18 bytes each. When a yes key is added, no keys that collide with it are repaired
-/// before a lookup can see the mistake. When a no key is added, it is repaired before the call returns.
-/// When a no key is removed, the filter gets back the space that its repair took.
+/// The members of the filter are the keys of the yes list. The keys of the no list are mistakes that always
+/// stay repaired. Both lists are on the disk in hash order, so that a short scan finds the few yes keys that
+/// the filter confuses with a no key. The hashes of the no list are also in memory, at about 18 bytes each.
+/// When a yes key is added, the store repairs the no keys that collide with it before a lookup can see the
+/// mistake. When a no key is added, it is repaired before the call returns. When a no key is removed, the
+/// filter gets back the space that its repair took.
 ///
 /// The filter is saved when the store is closed, and loaded when the store is opened, if nothing was
 /// written since. Otherwise opening rebuilds it from the lists, in one pass.
@@ -76,7 +76,7 @@ pub struct ListStore<B: Backend> {
     yes: AtomicU64,
 }
 
-impl_upkeep!([B: Backend] ListStore<B>, storage);
+impl_upkeep!([B: Backend] ListStore<B>, storage, |_| ());
 
 impl List {
     /// Returns the keyspace of the list.
@@ -89,14 +89,14 @@ impl List {
 }
 
 impl<B: Backend> ListStore<B> {
-    /// Returns whether a key is on the yes list. The answer is exact for keys on either list, and "no" is
-    /// certain for any key.
+    /// Returns whether a key is on the yes list. The answer is exact for keys on either list. "No" is always
+    /// right; "yes" may be wrong for a key that is on neither list.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.maintained.answer(self.hash(key))
     }
 
-    /// Answers many lookups as [`contains`](Self::contains) does: clears `answers`, and then pushes one
-    /// answer per key. This is several times as fast if the filter is larger than the cache.
+    /// Looks up many keys: clears `answers`, and then pushes the answer of [`contains`](Self::contains) for
+    /// each key. If the filter is larger than the cache, this is several times as fast as single lookups.
     pub fn contains_many(&self, keys: &[impl AsRef<[u8]>], answers: &mut Vec<bool>) {
         let hashes: Vec<Hash> = keys.iter().map(|key| self.hash(key.as_ref())).collect();
         self.maintained.answer_many(&hashes, answers);
@@ -115,8 +115,8 @@ impl<B: Backend> ListStore<B> {
         Ok(is_yes.then_some(List::Yes))
     }
 
-    /// Returns the number of keys on a list. After a change has failed, the number may be wrong by the
-    /// keys of that change until the store is opened again.
+    /// Returns the number of keys on a list. After a failed change, the number may be off by the keys of that
+    /// change until the store is opened again.
     pub fn len(&self, list: List) -> u64 {
         match list {
             List::Yes => self.yes.load(Ordering::Relaxed),
@@ -129,14 +129,10 @@ impl<B: Backend> ListStore<B> {
         self.len(List::Yes) + self.len(List::No) == 0
     }
 
-    /// Returns what the lists hold, what the store has done since it was opened, and the state of its
-    /// filter.
+    /// Returns the sizes of the lists, counters of the store's operations since it was opened, and the state
+    /// of its filter.
     pub fn stats(&self) -> Stats {
-        Stats {
-            members: self.len(List::Yes),
-            list_bytes: self.maintained.mistake_bytes(),
-            ..self.maintained.stats()
-        }
+        Stats { members: self.len(List::Yes), ..self.maintained.stats() }
     }
 
     /// Returns an upper bound for the probability that an unlisted key is answered "yes" now.
@@ -144,9 +140,21 @@ impl<B: Backend> ListStore<B> {
         self.maintained.filter.stats().expected_rate
     }
 
+    /// Rebuilds the shards of the filter that have become too full or too empty. Returns their number.
+    ///
+    /// A list store has no background thread. Adding keys rebuilds shards that are full. If many keys were
+    /// removed, this gives their memory back.
+    ///
+    /// # Errors
+    /// If the backend fails, or if there is no memory; nothing is lost then.
+    pub fn tend(&self) -> Result<usize> {
+        self.maintained.tend(self)
+    }
+
     fn finish(&mut self) -> Result<()> {
         let maintained = &self.maintained;
-        self.storage.close(maintained.is_exact(), |file| maintained.filter.save(file))
+        let (is_exact, is_changed) = (maintained.is_exact(), maintained.is_changed());
+        self.storage.close(is_exact, is_changed, |file| maintained.filter.save(file))
     }
 
     /// Returns the secret that keys are hashed with. A program that has the hashes of the lists needs the
@@ -159,7 +167,7 @@ impl<B: Backend> ListStore<B> {
         self.hasher.hash_bytes(key)
     }
 
-    /// Returns whether a key is on a list on the disk.
+    /// Returns whether a list on the disk has a key.
     fn is_on(&self, list: List, hash: Hash, key: &[u8]) -> Result<bool> {
         Ok(self.storage.backend.get(list.space(), &layout::member_key(hash, key))?.is_some())
     }
@@ -176,11 +184,6 @@ impl<B: Backend> MemberSource for ListStore<B> {
 }
 
 impl<B: Backend> Source for ListStore<B> {
-    /// Keeps nothing: only the user lists mistakes.
-    fn keep_mistake(&self, _: Hash, _: Option<Hash>) -> Result<()> {
-        Ok(())
-    }
-
     fn doubt(&self, _: Hash) -> Doubt {
         self.storage.doubt()
     }

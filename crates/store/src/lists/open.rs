@@ -6,10 +6,10 @@ use crate::error::{Result, StoreError};
 use crate::kind::{Kind, List};
 use crate::maintained::{MaintainedFilter, Policy};
 use crate::options::{OpenOptions, Place};
-use crate::sizing::{PLANNED_LOAD, Sizing};
+use crate::sizing::Sizing;
 use crate::storage::{Opened, Opening};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use twiceshy::{
     Concurrent, QuotientFilter, Snapshot,
     error::{BuildError, PlanError},
@@ -21,7 +21,7 @@ impl OpenOptions {
     /// a new or empty directory.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Returns the same errors as [`open`](Self::open).
     #[cfg(feature = "fjall")]
     pub fn open_lists(
         &self,
@@ -34,7 +34,7 @@ impl OpenOptions {
     /// Opens the [`ListStore`] in a backend, or creates it. See [`open_with`](Self::open_with).
     ///
     /// # Errors
-    /// As [`open_with`](Self::open_with).
+    /// Returns the same errors as [`open_with`](Self::open_with).
     pub fn open_lists_with<B: Backend>(
         &self,
         backend: B,
@@ -52,21 +52,22 @@ impl OpenOptions {
             return Err(StoreError::Kind(identity.kind.to_string()));
         }
         let slot_bits = remainder_bits(&sizing)?;
-        let Opened { storage, filter, is_restored, .. } = opening.finish(
+        let Opened { storage, filter, is_restored, sizing } = opening.finish(
             checked,
             empty,
             |file| Concurrent::<QuotientFilter>::open(file),
-            // The options may ask for a different rate than earlier options did.
+            // Use the saved filter only if it has the rate that the options ask for.
             |restored: &Concurrent<QuotientFilter>| {
                 restored.parameters().iter().all(|shard| shard.slot_bits == slot_bits)
             },
         )?;
-        // New lists have no keys that the filter could miss.
+        // New lists have no keys that could be missing from the filter.
         let is_ready = is_restored || identity.is_new;
         let policy = Policy::Listed { rate: sizing.false_positive_rate };
+        let sizes = without_limit(sizing).shard_sizes::<QuotientFilter>(filter.shards(), slot_bits);
         let store = ListStore {
             storage,
-            maintained: MaintainedFilter::new(filter, is_ready, policy),
+            maintained: MaintainedFilter::new(filter, is_ready, sizes, policy),
             hasher: KeyedHasher::new(&identity.secret),
             secret: identity.secret,
             yes: AtomicU64::new(0),
@@ -76,7 +77,8 @@ impl OpenOptions {
         if !is_ready {
             store.maintained.rebuild_all(&store, || Ok(()), || true, |_| ())?;
         }
-        // A filter that was saved, or built just now, has no ghosts.
+        store.maintained.review_all();
+        // A filter that was saved, or built just now, has no ghosts, so its length is that of the yes list.
         store.yes.store(store.maintained.filter.len() as u64, Ordering::Relaxed);
         Ok(store)
     }
@@ -84,20 +86,20 @@ impl OpenOptions {
 
 /// Builds an empty filter.
 fn empty(sizing: &Sizing) -> Result<Concurrent<QuotientFilter>, BuildError> {
-    QuotientFilter::builder()
-        .remainder_bits(remainder_bits(sizing)?)
-        .capacity(sizing.capacity)
-        .shards(sizing.shards)
-        .grow_at(PLANNED_LOAD)
-        .build_concurrent()
+    without_limit(*sizing).build_with(remainder_bits(sizing)?)
 }
 
-/// Returns the bits per remainder that are enough for the rate even when the filter is at its fullest.
+/// Returns a sizing without a limit of memory, because lists must keep to their rate.
+fn without_limit(sizing: Sizing) -> Sizing {
+    Sizing { memory: None, ..sizing }
+}
+
+/// Returns the number of bits per remainder with which even a full filter keeps to the rate.
 fn remainder_bits(sizing: &Sizing) -> Result<u32, BuildError> {
     let rate = sizing.false_positive_rate;
     let least = f64::exp2(-56.0);
     if !(rate >= least && rate < 1.0) {
         return Err(PlanError::Rate { rate, least }.into());
     }
-    Ok((PLANNED_LOAD / -(-rate).ln_1p()).log2().ceil().max(1.0) as u32)
+    Ok((-(-rate).ln_1p()).recip().log2().ceil().max(1.0) as u32)
 }

@@ -7,7 +7,8 @@ use crate::kind::List;
 use twiceshy::Hash;
 
 impl<B: Backend> ListStore<B> {
-    /// Rebuilds the filter from the lists, shard by shard, while the store is in use. This clears ghosts.
+    /// Rebuilds the filter from the lists, shard by shard, while the store is in use. This clears *ghosts*,
+    /// which are fingerprints without a key.
     ///
     /// # Errors
     /// If the backend fails, or if there is no memory; nothing is lost then.
@@ -21,7 +22,7 @@ impl<B: Backend> ListStore<B> {
     /// that no key is on both lists. Writes wait in the meantime; lookups don't. For tests, and for
     /// diagnosing suspected damage.
     ///
-    /// Keys of a failed write are not checked before the store is opened again.
+    /// Keys of a failed write are not checked until the store is opened again.
     ///
     /// # Errors
     /// [`StoreError::Invalid`] says what is wrong. If the backend fails, its error.

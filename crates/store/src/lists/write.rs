@@ -6,12 +6,12 @@ use crate::chunk::BATCH;
 use crate::error::{Result, StoreError};
 use crate::kind::{List, MAX_USER_KEY_BYTES};
 use crate::layout;
+use crate::sync::atomic::Ordering;
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 use twiceshy::Hash;
 
 impl<B: Backend> ListStore<B> {
-    /// Adds a key to the yes list. Returns whether it is new there.
+    /// Adds a key to the yes list. Returns whether the key is new there.
     ///
     /// # Errors
     /// If the key is on the no list or too long, if there is no memory for a larger filter, or if the
@@ -20,19 +20,20 @@ impl<B: Backend> ListStore<B> {
         Ok(self.add_chunk(List::Yes, &[key])? == 1)
     }
 
-    /// Adds a key to the no list. Returns whether it is new there.
+    /// Adds a key to the no list. Returns whether the key is new there.
     ///
     /// # Errors
-    /// If the key is on the yes list; otherwise as [`add_yes`](Self::add_yes).
+    /// If the key is on the yes list; otherwise the same errors as [`add_yes`](Self::add_yes).
     pub fn add_no(&self, key: &[u8]) -> Result<bool> {
         Ok(self.add_chunk(List::No, &[key])? == 1)
     }
 
-    /// Adds many keys to a list, in batches. Each batch is added whole or not at all. Returns how many
+    /// Adds many keys to a list, in batches. Each batch is added completely or not at all. Returns how many
     /// keys are new there.
     ///
     /// # Errors
-    /// As [`add_yes`](Self::add_yes), for any of the keys. Earlier batches stay added.
+    /// Returns the same errors as [`add_yes`](Self::add_yes), for any of the keys. Earlier batches stay
+    /// added.
     pub fn add_many<K: AsRef<[u8]>>(
         &self,
         list: List,
@@ -65,18 +66,14 @@ impl<B: Backend> ListStore<B> {
     }
 
     fn add_all_yes(&self, keys: &[&[u8]], hashes: &[Hash]) -> Result<u64> {
-        self.maintained.restore_remainders(self, hashes)?;
         let is_there = |at: usize| self.is_on(List::Yes, hashes[at], keys[at]);
         let on_no = |at: usize| Err(on_other(List::No, keys[at]));
-        let added = self.maintained.write(self, hashes, is_there, on_no, |admitted| {
+        self.maintained.write(self, hashes, is_there, on_no, |admitted| {
             let new = admitted.is_new().iter().filter(|&&is_new| is_new).count() as u64;
             self.write_all(List::Yes, keys, hashes, admitted.is_new())?;
             self.yes.fetch_add(new, Ordering::Relaxed);
             Ok(new)
-        })?;
-        // The keys are already written. If restoring remainders fails, the next call tries again.
-        let _ = self.maintained.restore_remainders(self, hashes);
-        Ok(added)
+        })
     }
 
     fn add_all_no(&self, keys: &[&[u8]], hashes: &[Hash]) -> Result<u64> {
@@ -88,8 +85,8 @@ impl<B: Backend> ListStore<B> {
         self.maintained.list_mistakes(self, hashes, on_yes, write)
     }
 
-    /// Writes the keys that are new. After a failed write, only reopening shows what is on the disk: then
-    /// all keys are written, and removed from the other list.
+    /// Writes the keys that are new. After a failed write, only reopening shows what is on the disk. So from
+    /// then on, this writes all keys, and removes them from the other list.
     fn write_all(
         &self,
         list: List,
@@ -111,9 +108,9 @@ impl<B: Backend> ListStore<B> {
         if batch.is_empty() { Ok(()) } else { self.storage.write(&batch) }
     }
 
-    /// Removes a key from the yes list. Returns whether it was there.
+    /// Removes a key from the yes list. Returns whether the key was there.
     ///
-    /// A failed write may show when the store is opened again. So after a failed write, a removal is
+    /// A failed write may take effect when the store is opened again. So after a failed write, a removal is
     /// written even if the key isn't found.
     ///
     /// # Errors
@@ -123,20 +120,20 @@ impl<B: Backend> ListStore<B> {
         let write = || self.write_removal(List::Yes, hash, key);
         let is_there = || self.is_on(List::Yes, hash, key);
         let removed = self.maintained.remove(self, hash, is_there, || Ok(true), write)?;
-        // A key that a failed write has added was not counted.
+        // A failed write may have added the key without counting it.
         let less = |yes: u64| Some(yes.saturating_sub(u64::from(removed)));
         let _ = self.yes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         Ok(removed)
     }
 
-    /// Removes a key from the no list, as [`remove_yes`](Self::remove_yes) does from the yes list. Returns
-    /// whether it was there.
+    /// Removes a key from the no list. Returns whether the key was there. See
+    /// [`remove_yes`](Self::remove_yes) for removals after a failed write.
     ///
     /// # Errors
     /// If the backend fails.
     pub fn remove_no(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
-        // A failed write may have added the key on the disk alone, or may show later.
+        // A failed write may have added the key only on the disk, or may take effect later.
         let is_there = Cell::new(true);
         let in_doubt = || {
             if !self.storage.is_doubtful() {

@@ -1,101 +1,119 @@
-//! The calls that change the filter: inserting, removing and repairing one hash. The caller holds the
-//! hash's stripes.
+//! The steps that change the filter. The caller holds the hash's stripes. Each step also notes the change
+//! for a rebuild, while it holds the lock of the shard's [writes](super::notes::Writes).
 
+use super::notes::Writes;
+use super::upkeep::Change;
 use super::{MaintainedFilter, Source};
 use crate::stats::Count;
-use scopeguard::defer_on_unwind;
+use crate::stripes::Locked;
+use crate::sync::atomic::Ordering;
+use scopeguard::ScopeGuard;
+use smallvec::SmallVec;
 use std::ops::RangeInclusive;
 use twiceshy::{
     Answer, Claim, Hash, Listing, Member,
+    claim::Adaptation,
     concurrent::Shard,
-    error::{AdaptError, InsertError, RemoveError},
+    error::{AdaptError, RemoveError},
 };
 
 /// The most times that members are listed for one hash that is inserted or removed.
-const LISTINGS: usize = 32;
+pub(super) const LISTINGS: usize = 32;
 
 impl<F: Shard> MaintainedFilter<F> {
-    /// Inserts a new member into the filter, which may ask for the members near it. `others` are in the
-    /// filter, but not in the database yet.
-    pub(super) fn insert_hash<S: Source>(
+    /// Ends the write of a key that is certainly absent from the database, and removes the key from the
+    /// filter if `is_held`: if the filter counts the key as a member. The filter may ask for the members
+    /// near it. `others` are in the filter, but not in the database. If the key can't be removed, it stays
+    /// as a ghost. In a store, that is also so if there is no room for the trace of a repair.
+    pub(super) fn remove_hash<S: Source>(
         &self,
         source: &S,
         hash: Hash,
         others: &[Hash],
-    ) -> Result<(), S::Error> {
-        for _ in 0..LISTINGS {
-            let claim = match self.filter.insert(hash) {
-                Err(InsertError::NeedsMembers(claim)) => claim,
-                inserted => return Ok(inserted?),
-            };
-            let members = self.listed(source, &claim, others)?;
-            match self.filter.insert_listed(&claim, &members) {
-                // A member that shares the claim's version came or went, or there is a ghost.
-                Err(InsertError::Mismatch) => {}
-                inserted => return Ok(inserted?),
-            }
-        }
-        Err(InsertError::Mismatch.into())
-    }
-
-    /// Removes a member from the filter, which may ask for the members near it. `others` are in the
-    /// filter, but not in the database. Returns whether the member was removed; otherwise it is a ghost.
-    pub(super) fn remove_hash<S: Source>(&self, source: &S, hash: Hash, others: &[Hash]) -> bool {
+        is_held: impl Fn(&Writes) -> bool,
+    ) {
         // Listing members may panic.
-        defer_on_unwind! { self.leave_ghost(hash) }
-        match self.filter.remove_trusting(hash) {
-            Ok(()) => return true,
-            Err(RemoveError::Ambiguous) => {}
-            Err(_) => return false,
-        }
-        let others = [others, &[hash]].concat();
+        let in_flight = scopeguard::guard((), |()| self.leave_ghost(hash));
+        let mut listed: Option<(Claim, Vec<Member>)> = None;
         for _ in 0..LISTINGS {
-            let Answer::Maybe(claim) = self.filter.check(hash) else { return false };
-            let Ok(members) = self.listed(source, &claim, &others) else { return false };
-            match self.filter.remove(&claim, &members) {
-                Ok(()) => return true,
-                Err(RemoveError::Stale) => {}
-                Err(_) => return false,
+            let mut writes = self.writes(hash);
+            let is_held = self.is_ready(hash) && is_held(&writes);
+            let removed = match (is_held, listed.take()) {
+                (false, _) => Ok(()),
+                (true, None) if S::KEEPS_RECORDS => {
+                    self.filter.remove_trusting_keeping_repairs(hash)
+                }
+                (true, None) => self.filter.remove_trusting(hash),
+                (true, Some((claim, members))) if S::KEEPS_RECORDS => {
+                    self.filter.remove_keeping_repairs(&claim, &members)
+                }
+                (true, Some((claim, members))) => self.filter.remove(&claim, &members),
+            };
+            match removed {
+                Ok(()) => {
+                    ScopeGuard::into_inner(in_flight);
+                    writes.end(hash, false);
+                    drop(writes);
+                    self.changed(hash, Change::Addition);
+                    return;
+                }
+                Err(RemoveError::Ambiguous | RemoveError::Stale) => {}
+                Err(RemoveError::Full { .. }) => {
+                    self.wants_room(self.filter.shard_of(hash));
+                    break;
+                }
+                Err(_) => break,
             }
+            drop(writes);
+            let Answer::Maybe(claim) = self.filter.check(hash) else { break };
+            let others = [others, &[hash]].concat();
+            let Ok(members) = self.listed(source, &claim, &others) else { break };
+            listed = Some((claim, members));
         }
-        false
+        ScopeGuard::into_inner(in_flight);
+        let mut writes = self.writes(hash);
+        writes.has_ghosts = true;
+        writes.end(hash, false);
+        self.counters.add(Count::GhostsLeft, 1);
     }
 
-    /// Removes hashes that were inserted and are not in the database, the last one first.
-    pub(super) fn undo_inserts<S: Source>(&self, source: &S, inserted: &[Hash]) {
-        for left in (0..inserted.len()).rev() {
-            if !self.remove_hash(source, inserted[left], &inserted[..left]) {
-                self.leave_ghost(inserted[left]);
-            }
-        }
-    }
-
-    /// Repairs a claim's query, which is not a member. `members` are all members in `interval`.
+    /// Repairs the mistake of a claim, whose query is not a member. `members` are all members in `interval`.
+    /// Returns whether the filter has changed. If not, it doesn't make the mistake any more.
     pub(super) fn adapt<S: Source>(
         &self,
         mut claim: Claim,
         interval: &RangeInclusive<Hash>,
         members: &[Hash],
-    ) -> Result<(), AdaptError> {
+    ) -> Result<bool, AdaptError> {
         let mistake = claim.query();
         let mut crowded = None;
         loop {
             let suspects = claim.suspects();
             if suspects.start() < interval.start() || suspects.end() > interval.end() {
-                // Members outside the interval would be taken for ghosts.
+                // The filter would take members outside the interval for ghosts.
                 return Err(crowded.map_or(AdaptError::Stale, |_| AdaptError::Crowded));
             }
             let listed = members.iter().filter(|member| suspects.contains(member));
-            let mut listing: Listing<'_> = listed.copied().collect();
-            if self.may_have_ghosts::<S>(mistake) {
-                listing = listing.dropping_ghosts();
-            }
+            let listing: Listing<'_> = listed.copied().collect();
+            let mut writes = self.writes(mistake);
+            let drops_ghosts = S::LEAVES_GHOSTS || writes.has_ghosts;
+            let listing = match drops_ghosts {
+                // A later insert must see that something was repaired here.
+                true if S::KEEPS_RECORDS => listing.leaving_tombstones(),
+                true => listing.dropping_ghosts(),
+                false => listing,
+            };
             match self.filter.adapt(&claim, listing) {
                 Ok(adaptation) => {
+                    writes.note_repair(mistake);
+                    drop(writes);
+                    self.changed(mistake, Change::Addition);
                     self.counters.add(Count::GhostsCleared, adaptation.ghosts);
-                    return Ok(());
+                    let has_changed = adaptation != Adaptation::default();
+                    self.is_changed.fetch_or(has_changed, Ordering::Release);
+                    return Ok(has_changed);
                 }
-                // The claim is older than the lock, the shard has grown, or a member that shares the
+                // The claim is older than the lock, the shard was rebuilt, or a member that shares the
                 // claim's version came or went.
                 Err(AdaptError::Stale) => {}
                 // The next claim may name more members, so that other repairs can be forgotten.
@@ -104,10 +122,45 @@ impl<F: Shard> MaintainedFilter<F> {
                 }
                 Err(error) => return Err(error),
             }
+            drop(writes);
             match self.filter.check(mistake) {
                 Answer::Maybe(next) => claim = next,
-                Answer::Absent => return Ok(()),
+                Answer::Absent => return Ok(false),
             }
+        }
+    }
+
+    /// Repairs mistakes again that a new member may have brought back. A quotient filter keeps new members
+    /// apart from them; other filters may not. A repair that fails is counted. `others` returns the hashes
+    /// that are in the filter, but not in the database yet.
+    pub(super) fn repair_again<S: Source>(
+        &self,
+        source: &S,
+        locked: &Locked<'_>,
+        mistakes: &[Hash],
+        others: impl Fn() -> SmallVec<[Hash; 8]>,
+    ) {
+        for &mistake in mistakes {
+            if !self.filter.contains(mistake) {
+                continue;
+            }
+            let (suspects, others) = (self.filter.suspects(mistake), others());
+            let members = self.scan(source, &suspects).map(|mut members| {
+                members.extend(others.iter().filter(|hash| suspects.contains(hash)));
+                members.sort_unstable();
+                members.dedup();
+                members
+            });
+            let is_repaired = match members {
+                // A mistake may have become a member.
+                Ok(members) if members.binary_search(&mistake).is_ok() => continue,
+                Ok(members) if locked.covers(&suspects) => match self.filter.check(mistake) {
+                    Answer::Maybe(claim) => self.adapt::<S>(claim, &suspects, &members).is_ok(),
+                    Answer::Absent => continue,
+                },
+                _ => false,
+            };
+            self.counters.add(Count::RepairsFailed, u64::from(!is_repaired));
         }
     }
 
@@ -125,7 +178,7 @@ impl<F: Shard> MaintainedFilter<F> {
 
     /// Lists the members in a claim's interval: those in the database, and `others` that are only in the
     /// filter.
-    fn listed<S: Source>(
+    pub(super) fn listed<S: Source>(
         &self,
         source: &S,
         claim: &Claim,

@@ -1,34 +1,121 @@
 //! Writing new members.
 
-use super::{MaintainedFilter, Source};
+use super::upkeep::{Change, LEAST_ROOM};
+use super::{Doubt, MaintainedFilter, Source};
+use crate::stats::Count;
 use crate::stripes::Locked;
-use scopeguard::defer_on_unwind;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::Ordering;
-use twiceshy::{Hash, concurrent::Shard};
+use std::ops::RangeInclusive;
+use twiceshy::{Hash, concurrent::Shard, error::InsertError};
 
-/// The result of work that needs room in the filter. If there is too little room, nothing was done, and
-/// the inner error is the hash that there is no room for, and why.
-pub(super) type Tried<T, E> = Result<Result<T, (Hash, E)>, E>;
-
-/// Keys that are in the filter, and are about to be written to the database. Their stripes are held.
-pub(crate) struct Admitted<'a> {
-    locked: Locked<'a>,
-    is_new: SmallVec<[bool; 8]>,
-    /// The hashes that are new in the filter.
-    inserted: SmallVec<[Hash; 1]>,
+/// The result of work that holds stripes and needs room in the filter. Unless it is done, nothing was
+/// changed.
+pub(super) enum Tried<T, E> {
+    Done(T),
+    /// A shard was rebuilt meanwhile. The work must begin again.
+    Again,
+    /// There is no room for this hash.
+    NoRoom(Hash, E),
 }
 
-impl Admitted<'_> {
+impl<T, E> Tried<T, E> {
+    fn map<U>(self, work: impl FnOnce(T) -> U) -> Tried<U, E> {
+        match self {
+            Self::Done(done) => Tried::Done(work(done)),
+            Self::Again => Tried::Again,
+            Self::NoRoom(hash, error) => Tried::NoRoom(hash, error),
+        }
+    }
+}
+
+/// Work that was tried, unless the database failed.
+pub(super) type Attempt<T, E> = Result<Tried<T, E>, E>;
+
+/// What the filter holds of a key that is about to be written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entered {
+    /// This write has inserted the key.
+    New,
+    /// The key was there already.
+    Before,
+    /// Nothing, because the shard isn't ready.
+    Nothing,
+}
+
+/// Writes that are in flight. Those that are not ended when this is dropped end in doubt.
+struct InFlight<'a, F: Shard> {
+    maintained: &'a MaintainedFilter<F>,
+    writes: SmallVec<[(Hash, Entered); 1]>,
+}
+
+impl<F: Shard> InFlight<'_, F> {
+    /// Ends all writes, which have succeeded.
+    fn succeed(mut self) {
+        for (hash, _) in self.writes.drain(..) {
+            self.maintained.writes(hash).end(hash, true);
+        }
+    }
+
+    /// Ends all writes, which did not happen. The keys that are new in the filter are removed from it.
+    fn undo(mut self, source: &impl Source) {
+        while let Some((hash, entered)) = self.writes.pop() {
+            match entered {
+                Entered::New => {
+                    let others = self.new_hashes();
+                    self.maintained.remove_hash(source, hash, &others, |_| true);
+                }
+                Entered::Before => self.maintained.writes(hash).end(hash, true),
+                Entered::Nothing => self.maintained.writes(hash).end_unknown(hash),
+            }
+        }
+    }
+
+    /// Ends all writes, which may or may not have happened.
+    fn doubt<S: Source>(mut self) {
+        for (hash, entered) in self.writes.drain(..) {
+            // A key that is in doubt counts as a member, and a key that was there before stays.
+            let is_ghost = match entered {
+                Entered::New => S::LEAVES_GHOSTS,
+                Entered::Before => false,
+                Entered::Nothing => true,
+            };
+            if is_ghost {
+                self.maintained.leave_ghost(hash);
+            } else {
+                self.maintained.writes(hash).end(hash, true);
+            }
+        }
+    }
+
+    /// Returns the hashes that the filter may hold although the database doesn't. A filter that was built
+    /// meanwhile holds all hashes in flight.
+    fn new_hashes(&self) -> SmallVec<[Hash; 8]> {
+        let may_be_new = |&&(_, entered): &&(Hash, Entered)| entered != Entered::Before;
+        self.writes.iter().filter(may_be_new).map(|&(hash, _)| hash).collect()
+    }
+}
+
+impl<F: Shard> Drop for InFlight<'_, F> {
+    fn drop(&mut self) {
+        for (hash, _) in self.writes.drain(..) {
+            self.maintained.leave_ghost(hash);
+        }
+    }
+}
+
+/// Keys that are in the filter, and are about to be written to the database.
+pub(crate) struct Admitted<'a, F: Shard> {
+    is_new: SmallVec<[bool; 8]>,
+    in_flight: InFlight<'a, F>,
+    // The last field, so that no other write of these keys begins before theirs have ended.
+    locked: Locked<'a>,
+}
+
+impl<F: Shard> Admitted<'_, F> {
     /// Returns, for each key, whether it may be new in the database.
     pub(crate) fn is_new(&self) -> &[bool] {
         &self.is_new
-    }
-
-    /// Returns whether a key is kept as a mistake. The write ends this.
-    pub(crate) fn is_mistake(&self, hash: Hash) -> bool {
-        self.locked.has_mistake(hash)
     }
 }
 
@@ -42,6 +129,14 @@ pub(crate) fn distinct<T: Copy + Eq + std::hash::Hash>(
     items.iter().copied().enumerate().filter(is_first)
 }
 
+/// A key that is to be written, and what is known about it.
+struct Candidate {
+    hash: Hash,
+    is_new: bool,
+    /// Whether the shard was ready when the key was looked up.
+    was_ready: bool,
+}
+
 impl<F: Shard> MaintainedFilter<F> {
     /// Inserts keys into the filter, and then writes them to the database. `is_there` looks a key up in
     /// the database. `may_insert` is called for each key that is kept as a mistake.
@@ -51,15 +146,27 @@ impl<F: Shard> MaintainedFilter<F> {
         hashes: &[Hash],
         is_there: impl Fn(usize) -> Result<bool, S::Error>,
         may_insert: impl Fn(usize) -> Result<(), S::Error>,
-        write: impl FnOnce(&Admitted<'_>) -> Result<T, S::Error>,
+        write: impl FnOnce(&Admitted<'_, F>) -> Result<T, S::Error>,
     ) -> Result<T, S::Error> {
-        let admitted =
-            self.making_room(source, || self.try_admit(source, hashes, &is_there, &may_insert))?;
-        self.write_admitted(source, admitted, hashes, write)
+        let admitted = self.making_room(source, hashes, || {
+            self.try_admit(source, hashes, &is_there, &may_insert)
+        })?;
+        let written = self.write_admitted::<S, T>(source, admitted, hashes, write);
+        self.after_write(source);
+        if written.is_ok() {
+            let mut shards: SmallVec<[usize; 8]> =
+                hashes.iter().map(|&hash| self.filter.shard_of(hash)).collect();
+            shards.sort_unstable();
+            shards.dedup();
+            for shard in shards {
+                self.pace(source, shard);
+            }
+        }
+        written
     }
 
-    /// Inserts a key into the filter and writes it to the database, if it is still wanted when its stripe
-    /// is held.
+    /// Inserts a key into the filter and writes it to the database, unless it is no longer wanted once its
+    /// stripe is locked.
     pub(crate) fn write_if<S: Source>(
         &self,
         source: &S,
@@ -67,42 +174,46 @@ impl<F: Shard> MaintainedFilter<F> {
         is_wanted: impl Fn() -> Result<bool, S::Error>,
         write: impl FnOnce() -> Result<(), S::Error>,
     ) -> Result<(), S::Error> {
-        let admitted = self.making_room(source, || {
+        let admitted = self.making_room(source, &[hash], || {
             let locked = self.lock(&[hash]);
             if !is_wanted()? {
-                return Ok(Ok(None));
+                return Ok(Tried::Done(None));
             }
-            let inserted: SmallVec<_> = self.is_ready(hash).then_some(hash).into_iter().collect();
-            let is_new = SmallVec::from_elem(true, 1);
-            let admitted = self.admit(source, &locked, &inserted);
-            Ok(admitted.map(|()| Some(Admitted { locked, is_new, inserted })))
+            let was_ready = self.is_ready(hash);
+            let tried =
+                self.admit(source, &locked, &[Candidate { hash, is_new: true, was_ready }])?;
+            Ok(match tried {
+                Tried::Done(in_flight) => {
+                    let is_new = SmallVec::from_elem(true, 1);
+                    Tried::Done(Some(Admitted { is_new, in_flight, locked }))
+                }
+                Tried::Again => Tried::Again,
+                Tried::NoRoom(hash, error) => Tried::NoRoom(hash, error),
+            })
         })?;
-        admitted
-            .map_or(Ok(()), |admitted| self.write_admitted(source, admitted, &[hash], |_| write()))
+        admitted.map_or(Ok(()), |admitted| {
+            self.write_admitted::<S, ()>(source, admitted, &[hash], |_| write())
+        })
     }
 
     fn write_admitted<S: Source, T>(
         &self,
         source: &S,
-        mut admitted: Admitted<'_>,
+        admitted: Admitted<'_, F>,
         hashes: &[Hash],
-        write: impl FnOnce(&Admitted<'_>) -> Result<T, S::Error>,
+        write: impl FnOnce(&Admitted<'_, F>) -> Result<T, S::Error>,
     ) -> Result<T, S::Error> {
         let written = write(&admitted);
+        let Admitted { mut locked, in_flight, .. } = admitted;
         match &written {
             Ok(_) => {
+                in_flight.succeed();
                 for &hash in hashes {
-                    if admitted.locked.remove_mistake(hash) {
-                        self.mistakes.fetch_sub(1, Ordering::Relaxed);
-                    }
+                    self.kept.remove(&mut locked, hash);
                 }
             }
-            Err(error) if S::is_refusal(error) => self.undo_inserts(source, &admitted.inserted),
-            // The keys may be in the database. Leaving them in the filter does no harm.
-            Err(_) if S::LEAVES_GHOSTS => {
-                admitted.inserted.iter().for_each(|&hash| self.leave_ghost(hash));
-            }
-            Err(_) => {}
+            Err(error) if S::is_refusal(error) => in_flight.undo(source),
+            Err(_) => in_flight.doubt::<S>(),
         }
         written
     }
@@ -113,78 +224,173 @@ impl<F: Shard> MaintainedFilter<F> {
         hashes: &[Hash],
         is_there: impl Fn(usize) -> Result<bool, S::Error>,
         may_insert: impl Fn(usize) -> Result<(), S::Error>,
-    ) -> Tried<Admitted<'_>, S::Error> {
+    ) -> Attempt<Admitted<'_, F>, S::Error> {
         let locked = self.lock(hashes);
         let mut is_new = SmallVec::from_elem(false, hashes.len());
-        let mut inserted = SmallVec::<[Hash; 1]>::new();
+        let mut candidates = SmallVec::<[Candidate; 1]>::new();
         for (at, hash) in distinct(hashes) {
             if locked.has_mistake(hash) {
                 may_insert(at)?;
             }
-            // A shard that isn't ready will be built from the database, and needs no insert.
-            let is_ready = self.is_ready(hash);
-            let maybe = is_ready && self.filter.contains(hash);
-            is_new[at] = !maybe || !self.counted(|| is_there(at))?;
-            if is_ready && is_new[at] {
-                inserted.push(hash);
-            }
+            let was_ready = self.is_ready(hash);
+            let maybe = was_ready && self.filter.contains(hash);
+            // While members are still missing from the listing, the filter may lack a key that is there. Then a
+            // store in doubt lists the key again.
+            let may_lack = !self.is_complete() && source.doubt(hash) != Doubt::None;
+            is_new[at] = !maybe || may_lack || !self.counted(|| is_there(at))?;
+            candidates.push(Candidate { hash, is_new: is_new[at], was_ready });
         }
-        let admitted = self.admit(source, &locked, &inserted);
-        Ok(admitted.map(|()| Admitted { locked, is_new, inserted }))
+        let tried = self.admit(source, &locked, &candidates)?;
+        Ok(tried.map(|in_flight| Admitted { is_new, in_flight, locked }))
     }
 
-    /// Inserts new members into the filter, all or none, and repairs the mistakes that collide with
-    /// them. An error names the hash that there is no room for.
+    /// Begins the writes of keys, all or none, and inserts the new ones into the filter.
     fn admit<S: Source>(
         &self,
         source: &S,
         locked: &Locked<'_>,
-        new: &[Hash],
-    ) -> Result<(), (Hash, S::Error)> {
-        let at_risk = self.mistakes_at_risk(source, locked, new)?;
-        // Listing members may panic.
-        defer_on_unwind! {
-            for &hash in new {
-                self.leave_ghost(hash);
+        candidates: &[Candidate],
+    ) -> Attempt<InFlight<'_, F>, S::Error> {
+        let mut in_flight = InFlight { maintained: self, writes: SmallVec::new() };
+        for candidate in candidates {
+            match self.begin_write(source, locked, candidate, &in_flight) {
+                Ok(Tried::Done((entered, mistakes))) => {
+                    in_flight.writes.push((candidate.hash, entered));
+                    self.repair_again(source, locked, &mistakes, || in_flight.new_hashes());
+                }
+                failed => {
+                    in_flight.undo(source);
+                    return Ok(failed?.map(|_| unreachable!("it isn't done")));
+                }
             }
         }
-        let _risky = (!at_risk.is_empty()).then(|| self.risky_writes.begin());
-        let mut inserted = 0;
-        let mut insert = |&hash: &Hash| {
-            let inserts = self.insert_hash(source, hash, &new[..inserted]);
-            inserts.map_err(|error| (hash, error))?;
-            inserted += 1;
-            Ok(())
-        };
-        let admitted = new.iter().try_for_each(&mut insert);
-        let admitted = admitted.and_then(|()| self.repair_at_risk(source, at_risk, new));
-        if admitted.is_err() {
-            self.undo_inserts(source, &new[..inserted]);
-        }
-        admitted
+        Ok(Tried::Done(in_flight))
     }
 
-    /// Calls `work`. If a shard of the filter has no room, rebuilds the shard a quarter larger, or more
-    /// with each try, and calls `work` again.
+    /// Begins the write of a key, and inserts the key into the filter if it is new. The keys of `before`
+    /// are in the filter, but not in the database yet. Returns the mistakes that the key could bring back.
+    fn begin_write<S: Source>(
+        &self,
+        source: &S,
+        locked: &Locked<'_>,
+        &Candidate { hash, is_new, was_ready }: &Candidate,
+        before: &InFlight<'_, F>,
+    ) -> Attempt<(Entered, Vec<Hash>), S::Error> {
+        let mut listed = None;
+        // The records near the key, and the epoch of the shard when they were read.
+        let mut recorded: Option<(u64, Vec<Hash>)> = None;
+        for _ in 0..super::edit::LISTINGS {
+            let mut writes = self.writes(hash);
+            if !self.is_ready(hash) {
+                if self.policy.is_listed() {
+                    // A list answers without asking the database.
+                    return Ok(Tried::NoRoom(hash, InsertError::Mismatch.into()));
+                }
+                // The shard will be built from the database and from the notes.
+                writes.begin(hash);
+                return Ok(Tried::Done((Entered::Nothing, Vec::new())));
+            }
+            if !was_ready {
+                // The shard was not ready, so the key was not looked up.
+                return Ok(Tried::Again);
+            }
+            if !is_new {
+                writes.begin(hash);
+                return Ok(Tried::Done((Entered::Before, Vec::new())));
+            }
+            let mut mistakes = Vec::new();
+            // A smaller shard may have replaced the one that the stripes were locked for. Then they may
+            // cover too little, and lack mistakes.
+            if !S::KEEPS_RECORDS || self.filter.has_repairs_near(hash) {
+                let suspects = self.filter.suspects(hash);
+                if !locked.covers(&suspects) {
+                    return Ok(Tried::Again);
+                }
+                mistakes = match &recorded {
+                    _ if !S::KEEPS_RECORDS => locked.mistakes(&suspects),
+                    Some((epoch, records)) if *epoch == writes.epoch => records.clone(),
+                    // Read the records without the lock. If the shard is rebuilt meanwhile, begin again.
+                    _ => {
+                        let epoch = writes.epoch;
+                        drop(writes);
+                        recorded = Some((epoch, self.records_or_none(source, &suspects)));
+                        continue;
+                    }
+                };
+                mistakes
+                    .retain(|&mistake| mistake != hash && self.filter.may_confuse(hash, mistake));
+            }
+            let inserted = match listed.take() {
+                None => self.filter.insert_apart(hash, &mistakes),
+                Some((claim, members)) => self.filter.insert_listed(&claim, &members),
+            };
+            match inserted {
+                Ok(()) => {
+                    writes.begin(hash);
+                    drop(writes);
+                    self.changed(hash, Change::Addition);
+                    // The filter keeps the new member apart from them, which is a repair in advance.
+                    self.counters.add(Count::Repairs, mistakes.len() as u64);
+                    return Ok(Tried::Done((Entered::New, mistakes)));
+                }
+                Err(InsertError::NeedsMembers(claim)) => {
+                    drop(writes);
+                    if !locked.covers(&claim.suspects()) {
+                        return Ok(Tried::Again);
+                    }
+                    let members = self.listed(source, &claim, &before.new_hashes())?;
+                    listed = Some((*claim, members));
+                }
+                // A member near the claim was added or removed meanwhile, or there is a ghost.
+                Err(InsertError::Mismatch) => {}
+                Err(error) => return Ok(Tried::NoRoom(hash, error.into())),
+            }
+        }
+        Ok(Tried::NoRoom(hash, InsertError::Mismatch.into()))
+    }
+
+    /// Returns the records in an interval. If they can't be read, returns none, and counts a failed repair:
+    /// the new member may bring mistakes back.
+    fn records_or_none<S: Source>(&self, source: &S, hashes: &RangeInclusive<Hash>) -> Vec<Hash> {
+        self.records_within(source, hashes).unwrap_or_else(|_| {
+            self.counters.add(Count::RepairsFailed, 1);
+            Vec::new()
+        })
+    }
+
+    /// Calls `work`, which inserts or repairs hashes. If a shard of the filter has no room, has the shard
+    /// rebuilt and calls `work` again. If the shard can't be rebuilt, or has no room again and again, it
+    /// answers "maybe" until it is rebuilt, and needs no room.
+    ///
+    /// # Errors
+    /// Only lists fail because there is no room, because they answer without asking the database.
     pub(super) fn making_room<S: Source, T>(
         &self,
         source: &S,
-        work: impl Fn() -> Tried<T, S::Error>,
+        hashes: &[Hash],
+        work: impl Fn() -> Attempt<T, S::Error>,
     ) -> Result<T, S::Error> {
-        const TRIES: u32 = 4;
+        const TRIES: u32 = 6;
         let mut tried = BTreeMap::new();
         loop {
             let (hash, error) = match work()? {
-                Ok(done) => return Ok(done),
-                Err(needed) => needed,
+                Tried::Done(done) => return Ok(done),
+                Tried::Again => continue,
+                Tried::NoRoom(hash, error) => (hash, error),
             };
             let shard = self.filter.shard_of(hash);
             let tries = tried.entry(shard).or_insert(0);
             if *tries == TRIES {
-                return Err(error);
+                if self.policy.is_listed() {
+                    return Err(error);
+                }
+                self.distrust(hash);
+                self.wants_rebuild(shard);
+                continue;
             }
-            let more = (self.filter.len() / self.filter.shards() / 4).max(64) << *tries;
-            self.rebuild_shard(source, shard, more)?;
+            let new = hashes.iter().filter(|&&hash| self.filter.shard_of(hash) == shard).count();
+            let members = self.filter.shard_fill(shard).members as usize;
+            self.make_room(source, shard, (members / 8).max(new).max(LEAST_ROOM) << *tries)?;
             *tries += 1;
         }
     }

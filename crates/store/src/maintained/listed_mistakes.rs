@@ -1,23 +1,22 @@
 //! Mistakes that the user lists in advance, and that the filter must never make.
 
-use super::insert::{Tried, distinct};
+use super::insert::{Attempt, Tried, distinct};
 use super::{MaintainedFilter, Source};
 use crate::stats::Count;
 use crate::stripes::Locked;
-use std::sync::atomic::Ordering;
-use twiceshy::{Answer, Hash, Listing, QuotientFilter, concurrent::Shard, members::OrderedHashes};
+use twiceshy::{Answer, Hash, Listing, QuotientFilter, concurrent::Shard, error::AdaptError};
 
 impl<F: Shard> MaintainedFilter<F> {
     /// Returns the filter's answer, which is exact for members and for listed mistakes.
     pub(crate) fn answer(&self, hash: Hash) -> bool {
         self.counters.add(Count::AnsweredFromMemory, 1);
-        self.contains(hash)
+        self.filter.contains(hash)
     }
 
-    /// Answers many lookups as [`answer`](Self::answer) does.
+    /// Answers many lookups like [`answer`](Self::answer).
     pub(crate) fn answer_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         self.counters.add(Count::AnsweredFromMemory, hashes.len() as u64);
-        self.contains_many(hashes, answers);
+        self.filter.contains_many(hashes, answers);
     }
 
     /// Repairs mistakes, writes them to the database, and lists them. Returns how many are new.
@@ -30,14 +29,19 @@ impl<F: Shard> MaintainedFilter<F> {
         write: impl FnOnce(&[bool]) -> Result<(), S::Error>,
     ) -> Result<u64, S::Error> {
         let (mut locked, is_new) =
-            self.making_room(source, || self.repair_unlisted(source, hashes, &may_list))?;
+            self.making_room(source, hashes, || self.repair_unlisted(source, hashes, &may_list))?;
         write(&is_new)?;
         let mut count = 0;
         for (&hash, _) in hashes.iter().zip(&is_new).filter(|&(_, &is_new)| is_new) {
-            locked.insert_mistake(hash);
+            self.kept.insert(&mut locked, hash);
+            // A rebuild may have read the mistakes already.
+            self.writes(hash).note_mistake(hash);
             count += 1;
         }
-        self.mistakes.fetch_add(count, Ordering::Relaxed);
+        drop(locked);
+        // A shard that was rebuilt since the mistakes were repaired may make them again. From now on, a
+        // rebuild knows them.
+        self.making_room(source, hashes, || self.repair_listed(source, hashes))?;
         Ok(count as u64)
     }
 
@@ -47,29 +51,59 @@ impl<F: Shard> MaintainedFilter<F> {
         source: &S,
         hashes: &[Hash],
         may_list: impl Fn(usize) -> Result<(), S::Error>,
-    ) -> Tried<(Locked<'_>, Vec<bool>), S::Error> {
+    ) -> Attempt<(Locked<'_>, Vec<bool>), S::Error> {
         let locked = self.lock(hashes);
         let mut is_new = vec![false; hashes.len()];
         for (at, hash) in distinct(hashes) {
             is_new[at] = !locked.has_mistake(hash);
-            if !is_new[at] {
+            if !is_new[at] || !self.filter.contains(hash) {
                 continue;
             }
-            let Answer::Maybe(claim) = self.filter.check(hash) else { continue };
             self.counted(|| may_list(at))?;
-            let suspects = claim.suspects();
-            let members = self.scan(source, &suspects)?;
-            if let Err(error) = self.adapt::<S>(claim, &suspects, &members) {
-                return Ok(Err((hash, error.into())));
+            match self.repair_one(source, &locked, hash)? {
+                Tried::Done(()) => self.counters.add(Count::Repairs, 1),
+                Tried::Again => return Ok(Tried::Again),
+                Tried::NoRoom(hash, error) => return Ok(Tried::NoRoom(hash, error)),
             }
-            self.counters.add(Count::Repairs, 1);
         }
-        Ok(Ok((locked, is_new)))
+        Ok(Tried::Done((locked, is_new)))
     }
 
-    /// Returns the bytes of memory that the mistakes take.
-    pub(crate) fn mistake_bytes(&self) -> u64 {
-        self.stripes.sum(OrderedHashes::memory_usage)
+    /// Repairs listed mistakes that the filter makes.
+    fn repair_listed<S: Source>(&self, source: &S, hashes: &[Hash]) -> Attempt<(), S::Error> {
+        for &hash in hashes {
+            let locked = self.lock(&[hash]);
+            // The mistake may have been taken off the list, and have become a member.
+            if !locked.has_mistake(hash) {
+                continue;
+            }
+            match self.repair_one(source, &locked, hash)? {
+                Tried::Done(()) => {}
+                other => return Ok(other),
+            }
+        }
+        Ok(Tried::Done(()))
+    }
+
+    fn repair_one<S: Source>(
+        &self,
+        source: &S,
+        locked: &Locked<'_>,
+        mistake: Hash,
+    ) -> Attempt<(), S::Error> {
+        let Answer::Maybe(claim) = self.filter.check(mistake) else {
+            return Ok(Tried::Done(()));
+        };
+        let suspects = claim.suspects();
+        if !locked.covers(&suspects) {
+            return Ok(Tried::Again);
+        }
+        let members = self.scan(source, &suspects)?;
+        Ok(match self.adapt::<S>(claim, &suspects, &members) {
+            Ok(_) => Tried::Done(()),
+            Err(AdaptError::Stale) => Tried::Again,
+            Err(error) => Tried::NoRoom(mistake, error.into()),
+        })
     }
 
     /// Returns whether a mistake is listed.
@@ -79,7 +113,7 @@ impl<F: Shard> MaintainedFilter<F> {
 
     /// Returns the number of mistakes that are kept.
     pub(crate) fn mistakes(&self) -> usize {
-        self.mistakes.load(Ordering::Relaxed)
+        self.kept.len()
     }
 
     /// Locks all hashes, so that all writers wait.
@@ -89,8 +123,9 @@ impl<F: Shard> MaintainedFilter<F> {
 }
 
 impl MaintainedFilter<QuotientFilter> {
-    /// Removes a mistake from the database, and then from the list. Returns whether it was listed. If the
-    /// list in memory lacks it, `is_in_database` decides. The filter gets back the space of the repair.
+    /// Removes a mistake from the database, and then from the list in memory. Returns whether it was listed.
+    /// If the list in memory lacks it, `is_in_database` decides. The filter gets back the space that the
+    /// repair took.
     pub(crate) fn unlist_mistake<S: Source>(
         &self,
         source: &S,
@@ -103,9 +138,7 @@ impl MaintainedFilter<QuotientFilter> {
             return Ok(false);
         }
         write()?;
-        if locked.remove_mistake(hash) {
-            self.mistakes.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.kept.remove(&mut locked, hash);
         if self.filter.is_lengthened(hash) {
             self.shorten(source, &locked, hash);
         }
@@ -117,30 +150,12 @@ impl MaintainedFilter<QuotientFilter> {
     fn shorten(&self, source: &impl Source, locked: &Locked<'_>, hash: Hash) {
         let claim = self.filter.claim_near(hash);
         let suspects = claim.suspects();
+        if !locked.covers(&suspects) {
+            return;
+        }
         let Ok(members) = self.scan(source, &suspects) else { return };
         let listing = Listing::new(&members).with_mistakes(locked.mistakes(&suspects));
         // The filter refuses if there are ghosts.
         let _ = self.filter.shorten(&claim, listing);
-    }
-
-    /// Rebuilds those shards of these hashes whose remainders have lost bits by growing. With more members,
-    /// such shards would make more mistakes than planned.
-    pub(crate) fn restore_remainders<S: Source>(
-        &self,
-        source: &S,
-        hashes: &[Hash],
-    ) -> Result<(), S::Error> {
-        let mut before = None;
-        for &hash in hashes {
-            let shard = self.filter.shard_of(hash);
-            if before.replace(shard) == Some(shard) {
-                continue;
-            }
-            let parameters = self.filter.shard_parameters(shard);
-            if parameters.remainder_bits < parameters.slot_bits {
-                self.rebuild_shard(source, shard, 0)?;
-            }
-        }
-        Ok(())
     }
 }

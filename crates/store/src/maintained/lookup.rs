@@ -1,22 +1,26 @@
 //! Looking keys up, and removing them.
 
+use super::notes::Writes;
+use super::upkeep::Change;
 use super::{Doubt, MaintainedFilter, Source};
 use crate::stats::{Count, Counters};
+use scopeguard::ScopeGuard;
 use twiceshy::{Answer, Claim, Hash, concurrent::Shard};
 
 /// The filter's answer to a lookup.
 pub(crate) enum Asked<C> {
     /// The database holds nothing that matches.
     Absent,
-    /// The database must be asked. If it holds nothing, the answer was a mistake, to repair with this claim.
+    /// The database must be asked. If it holds nothing that matches, this claim was a mistake and must be
+    /// repaired.
     Maybe(C),
     /// The filter can't answer.
     Unfiltered,
 }
 
 impl Counters {
-    /// Looks a question up in the database, unless the filter knows that nothing is there. Repairs a
-    /// mistake.
+    /// Runs a query on the database, unless the filter knows that the database holds nothing that matches. If
+    /// the filter's answer was a mistake, repairs it.
     pub(crate) fn guarded<C, V, E>(
         &self,
         asked: Asked<C>,
@@ -39,7 +43,8 @@ impl Counters {
 }
 
 impl<F: Shard> MaintainedFilter<F> {
-    /// Looks a key up in the database, unless the filter knows that it is absent. Repairs a mistake.
+    /// Looks up a key in the database, unless the filter knows that it is absent. If the filter's answer was
+    /// a mistake, repairs it.
     pub(crate) fn get<V, E>(
         &self,
         source: &impl Source,
@@ -47,7 +52,7 @@ impl<F: Shard> MaintainedFilter<F> {
         look_up: impl FnOnce() -> Result<Option<V>, E>,
     ) -> Result<Option<V>, E> {
         let asked = if self.is_complete() && self.is_ready(hash) {
-            match self.check(hash) {
+            match self.filter.check(hash) {
                 Answer::Absent => Asked::Absent,
                 Answer::Maybe(claim) => Asked::Maybe(claim),
             }
@@ -57,9 +62,9 @@ impl<F: Shard> MaintainedFilter<F> {
         self.get_asked(source, asked, look_up)
     }
 
-    /// Looks many keys up as [`get`](Self::get) does. The filter is asked about all keys at once.
-    /// After a mistake, it is asked again about each remaining key that it had said "maybe" to: the
-    /// same key may occur again. `look_up` is called with the index of a key.
+    /// Looks up many keys like [`get`](Self::get). Asks the filter about all keys at once. After a mistake,
+    /// asks again about each remaining key that the filter had answered "maybe", because the same key may
+    /// occur again. Calls `look_up` with the index of a key.
     pub(crate) fn get_many<V, E>(
         &self,
         source: &impl Source,
@@ -70,10 +75,10 @@ impl<F: Shard> MaintainedFilter<F> {
         let is_ready = |&hash: &Hash| is_complete && self.is_ready(hash);
         let ready: Vec<bool> = hashes.iter().map(is_ready).collect();
         let mut maybe = Vec::with_capacity(hashes.len());
-        self.contains_many(hashes, &mut maybe);
+        self.filter.contains_many(hashes, &mut maybe);
         let mut has_repaired = false;
         let get = |(at, &hash): (usize, &Hash)| {
-            let is_maybe = maybe[at] && (!has_repaired || self.contains(hash));
+            let is_maybe = maybe[at] && (!has_repaired || self.filter.contains(hash));
             let asked = match (ready[at], is_maybe) {
                 (true, false) => Asked::Absent,
                 (true, true) => Asked::Maybe(self.filter.claim_near(hash)),
@@ -95,43 +100,28 @@ impl<F: Shard> MaintainedFilter<F> {
         self.counters.guarded(asked, || self.counted(look_up), |claim| self.repair(source, claim))
     }
 
-    /// Asks the filter about many hashes. Waits for risky writes as [`check`](Self::check) does.
-    pub(super) fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
-        let before = self.risky_writes.now();
-        self.filter.contains_many(hashes, maybe);
-        if !self.risky_writes.has_been_none_since(before) {
-            for (maybe, &hash) in maybe.iter_mut().zip(hashes) {
-                *maybe = *maybe && self.contains(hash);
-            }
-        }
-    }
-
-    /// Asks the filter. If a concurrent write may have made a repaired mistake collide again, waits until
-    /// the write has repaired it.
-    fn check(&self, hash: Hash) -> Answer {
-        let before = self.risky_writes.now();
-        let answer = self.filter.check(hash);
-        if !answer.is_maybe() || self.risky_writes.has_been_none_since(before) {
-            return answer;
-        }
-        let _locked = self.lock(&[hash]);
-        self.filter.check(hash)
-    }
-
-    /// Returns whether the filter answers "maybe", as [`check`](Self::check) does.
-    pub(super) fn contains(&self, hash: Hash) -> bool {
-        self.check(hash).is_maybe()
-    }
-
     /// Removes a key from the database, if present, and then from the filter. Returns whether the database
     /// had it.
     ///
-    /// A key that isn't listed as a member isn't in the filter either, where another member may have its
-    /// fingerprint. `is_listed` is called unless all keys are known to be listed.
+    /// A key that isn't listed as a member isn't in the filter, so it must not be removed there: the matching
+    /// fingerprint may be another member's. `is_listed` is called unless all keys are known to be listed.
     ///
     /// While a write of the key is in doubt, the database can't tell whether it has the key, so `write` is
     /// called in any case.
     pub(crate) fn remove<S: Source, E>(
+        &self,
+        source: &S,
+        hash: Hash,
+        is_there: impl FnOnce() -> Result<bool, E>,
+        is_listed: impl FnOnce() -> Result<bool, E>,
+        write: impl FnOnce() -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let removed = self.remove_locked(source, hash, is_there, is_listed, write);
+        self.after_write(source);
+        removed
+    }
+
+    fn remove_locked<S: Source, E>(
         &self,
         source: &S,
         hash: Hash,
@@ -158,35 +148,62 @@ impl<F: Shard> MaintainedFilter<F> {
             return Ok(false);
         }
         self.counters.add(if is_there { Count::TruePositives } else { Count::Unfiltered }, 1);
-        let is_maybe = answer.is_some_and(|answer| answer.is_maybe());
-        let is_member = is_there && is_maybe && (is_complete || is_listed()?);
-        let removed = write();
-        if is_member {
-            let is_left = match removed {
-                Ok(()) => doubt != Doubt::Unsettled && !self.remove_hash(source, hash, &[]),
-                // The key may have been removed despite the error.
-                Err(_) => S::LEAVES_GHOSTS,
-            };
-            if is_left {
-                self.leave_ghost(hash);
-            }
+        let is_member = is_there && (is_complete || is_listed()?);
+        let epoch = self.begin(hash);
+        // A filter that is built while the key is in flight counts the key.
+        let is_held = |writes: &Writes| is_member || writes.epoch != epoch;
+        let in_flight = scopeguard::guard((), |()| self.leave_ghost(hash));
+        // A rebuild may have settled the doubt before the key was in flight.
+        let doubt = source.doubt(hash);
+        if !is_there && doubt == Doubt::None {
+            ScopeGuard::into_inner(in_flight);
+            self.remove_hash(source, hash, &[], is_held);
+            return Ok(false);
         }
+        let removed = write();
+        ScopeGuard::into_inner(in_flight);
+        match removed {
+            Ok(()) if doubt != Doubt::Unsettled => self.remove_hash(source, hash, &[], is_held),
+            // The key may have been removed despite the error.
+            Err(_) if S::LEAVES_GHOSTS && is_member => self.leave_ghost(hash),
+            Err(_) if is_there => self.writes(hash).end(hash, true),
+            // The filter keeps the key, which may or may not be in the database.
+            _ => self.writes(hash).end_unknown(hash),
+        }
+        drop(locked);
+        self.changed(hash, Change::Removal);
         removed.map(|()| is_there)
     }
 
-    /// Changes the database near a hash without changing the filter. Afterwards the filter may have a ghost,
-    /// unless `change` returns that it changed nothing.
+    /// Begins a write of a key, which counts as present until the write ends. Returns the epoch of the
+    /// shard.
+    fn begin(&self, hash: Hash) -> u64 {
+        let mut writes = self.writes(hash);
+        writes.begin(hash);
+        writes.epoch
+    }
+
+    /// Removes a key from the reverse map alone, if that is still wanted when its stripe is held. The filter
+    /// may have the key, which is a ghost then.
     pub(crate) fn leaving_ghost<E>(
         &self,
         hash: Hash,
-        change: impl FnOnce() -> Result<bool, E>,
+        is_wanted: impl FnOnce() -> Result<bool, E>,
+        change: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let _locked = self.lock(&[hash]);
-        let changed = change();
-        if !matches!(changed, Ok(false)) {
-            self.leave_ghost(hash);
+        if !is_wanted()? {
+            return Ok(());
         }
-        changed.map(|_| ())
+        self.begin(hash);
+        let in_flight = scopeguard::guard((), |()| self.leave_ghost(hash));
+        change()?;
+        ScopeGuard::into_inner(in_flight);
+        self.counters.add(Count::GhostsLeft, 1);
+        let mut writes = self.writes(hash);
+        writes.has_ghosts = true;
+        writes.end(hash, false);
+        Ok(())
     }
 
     /// Calls `read` while no thread writes or repairs near a hash.
@@ -196,8 +213,8 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Ends the doubt about a key. The filter forgets the key unless it is in the database. Returns
-    /// whether the database has the key. `settle` removes the record of the doubt and returns whether it
-    /// did; it doesn't if a later write is in doubt.
+    /// whether the database has the key. `settle` removes the record of the doubt and returns `true`. If a
+    /// later write is in doubt, it keeps the record and returns `false`.
     pub(crate) fn settle<E>(
         &self,
         source: &impl Source,
@@ -205,10 +222,22 @@ impl<F: Shard> MaintainedFilter<F> {
         is_there: impl FnOnce() -> Result<bool, E>,
         settle: impl FnOnce() -> bool,
     ) -> Result<bool, E> {
-        let _locked = self.lock(&[hash]);
+        let mut locked = self.lock(&[hash]);
         let is_there = self.counted(is_there)?;
-        if settle() && !is_there && self.is_ready(hash) && !self.remove_hash(source, hash, &[]) {
-            self.leave_ghost(hash);
+        // While the key is neither in doubt nor in flight, a rebuild could miss it.
+        let epoch = self.begin(hash);
+        let in_flight = scopeguard::guard((), |()| self.leave_ghost(hash));
+        let is_settled = settle();
+        let doubt = source.doubt(hash);
+        ScopeGuard::into_inner(in_flight);
+        if is_there {
+            self.writes(hash).end(hash, true);
+            self.kept.remove(&mut locked, hash);
+        } else if !is_settled && doubt == Doubt::Unsettled {
+            self.writes(hash).end_unknown(hash);
+        } else {
+            let is_held = |writes: &Writes| is_settled || writes.epoch != epoch;
+            self.remove_hash(source, hash, &[], is_held);
         }
         Ok(is_there)
     }

@@ -16,52 +16,96 @@
 //! 4. *Repairs* use the claim of the lookup, so the filter is asked once. The claim may be older than the
 //!    lock. Under the lock, the members in the claim's interval are listed. If the key is one of them, it was
 //!    written in the meantime, and there is nothing to repair. Otherwise the filter gets the claim and the
-//!    listing. It refuses a claim if a member near it came or went since, or if its shard was rebuilt or has
-//!    grown; then it is asked again, under the lock, and the members are listed again. If it accepts the
-//!    claim, its fingerprints there are those of the members that the listing names: the listing is complete,
-//!    because the interval of every claim is within the stripes that are held (`reach` never decreases).
-//! 5. *Kept mistakes.* If the mistake is already kept, another thread has repaired it since, or it has come
-//!    back. Only the filter can tell which, so it is asked again, under the lock.
-//! 6. *Risky writes.* A new member may collide with a kept mistake. It is repaired before the stripes are
-//!    released. A lookup in between could read "maybe"; [`RiskyWrites`] lets it notice, and wait.
+//!    listing. It refuses a claim if a member near it came or went since, or if its shard was rebuilt; then it
+//!    is asked again, under the lock, and the members are listed again. A lookup only tries to lock the
+//!    stripes. If another thread holds them, the repair is [made later](repair).
+//! 5. *Kept mistakes.* A new member is inserted apart from the kept mistakes near it, in one step, so no
+//!    lookup sees it collide with them. A guard and a list keep their mistakes in memory, in the stripes. A
+//!    store keeps them as [records](records) in the database. It reads them only if the filter shows a trace
+//!    of a repair near the new member: an extension or a tombstone. So in a store, a repair, a removal and a
+//!    ghost that is dropped always leave a trace. If there is no room for it, the repair isn't made, and a
+//!    removed member stays in the filter as a ghost. While the records are read, the writer holds the
+//!    stripes of the whole quotient, so no repair there can happen in between.
+//! 6. *Rebuilds.* A shard may be [rebuilt](rebuild) and swapped at any moment, also while its stripes are held.
+//!    So every step that changes the filter takes the lock of the shard's [writes](notes::Writes), and notes
+//!    the change there. The new filter may confuse more hashes than the old one did. An operation
+//!    that uses a listing first checks that its stripes cover the listed interval, and begins again otherwise.
+//!
+//! Locks are taken in this order: stripes, in ascending order; the writes of a shard, one shard at a time,
+//! never across a call of the database; the filter's own locks. Nobody waits for a rebuild while holding a
+//! stripe.
 
 mod edit;
 mod insert;
+mod kept;
 mod listed_mistakes;
 mod lookup;
+mod notes;
 mod rebuild;
+mod records;
 mod repair;
-mod risky_writes;
+mod upkeep;
+
+#[cfg(test)]
+mod tests;
 
 pub(crate) use insert::distinct;
 pub(crate) use lookup::Asked;
 pub(crate) use rebuild::THREAD as REBUILD_THREAD;
+pub(crate) use upkeep::THREAD as UPKEEP_THREAD;
 
+use crate::sizing::ShardSizes;
 use crate::stats::{Count, Counters, Stats};
 use crate::stripes::{Locked, Stripes};
-use risky_writes::RiskyWrites;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard, clear_poison};
+use kept::Kept;
+use notes::Writes;
+use records::Records;
+use repair::Deferred;
+use smallvec::SmallVec;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 use twiceshy::{
     Concurrent, Hash, MemberSource,
     concurrent::Shard,
     error::{AdaptError, BuildError, InsertError},
 };
+use upkeep::Upkeep;
 
 /// The database that a filter is kept in step with. It lists each member once.
 pub(crate) trait Source:
     MemberSource<Member = Hash, Error: From<InsertError> + From<AdaptError> + From<BuildError>>
 {
-    /// Keeps a mistake durably, and drops the one that was forgotten for it. The mistake may be kept
-    /// already.
-    fn keep_mistake(&self, mistake: Hash, forgotten: Option<Hash>) -> Result<(), Self::Error>;
+    /// Whether the database keeps [records](records) of repaired mistakes. Otherwise, mistakes are kept in
+    /// memory.
+    const KEEPS_RECORDS: bool = false;
+
+    /// Returns the records in an interval, in order.
+    fn recorded(
+        &self,
+        _: &RangeInclusive<Hash>,
+    ) -> impl Iterator<Item = Result<Hash, Self::Error>> {
+        std::iter::empty()
+    }
+
+    /// Returns whether there is a record of a mistake.
+    fn is_recorded(&self, _: Hash) -> Result<bool, Self::Error> {
+        Ok(false)
+    }
+
+    /// Writes new records, and deletes others that may not exist. They need not survive a crash.
+    fn write_records(&self, _new: &[Hash], _forgotten: &[Hash]) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// Returns whether an earlier write of this key may take effect although it can't be seen now. The
     /// caller holds the key's stripe.
     fn doubt(&self, hash: Hash) -> Doubt;
 
     /// Whether a failed write can leave a fingerprint (a *ghost*) in any shard. Repairs drop ghosts. If this
-    /// is `false`, only shards that are marked can have ghosts. In other shards, a fingerprint that no listed
-    /// member explains shows that the listing isn't true.
+    /// is `false`, only shards that are marked can have ghosts. In other shards, a fingerprint that matches
+    /// no listed member proves that the listing is incomplete.
     const LEAVES_GHOSTS: bool = true;
 
     /// Returns whether a write that failed with this error certainly did not happen, and won't.
@@ -69,14 +113,22 @@ pub(crate) trait Source:
         false
     }
 
-    /// Returns whether a shard may be trusted if it is rebuilt from a listing that begins now. The
-    /// caller holds all stripes of the shard.
+    /// Returns the keys in an interval whose earlier writes may still take effect, and which the filter
+    /// must keep.
+    fn doubts(&self, _: &RangeInclusive<Hash>) -> Vec<Hash> {
+        Vec::new()
+    }
+
+    /// Returns whether a shard may be trusted if it is rebuilt from a listing that begins now.
     fn may_trust(&self, _shard: usize) -> bool {
         true
     }
 
-    /// Notes that a shard that may be trusted was rebuilt. The caller holds all stripes of the shard.
-    fn trust(&self, _shard: usize) {}
+    /// Returns whether a shard that was rebuilt may be trusted, if that was so when its listing began. It
+    /// may not if a key in doubt has found no room since.
+    fn trust(&self, _shard: usize) -> bool {
+        true
+    }
 }
 
 /// Whether a failed write may still take effect.
@@ -84,7 +136,7 @@ pub(crate) trait Source:
 pub(crate) enum Doubt {
     /// No write of the key is in doubt.
     None,
-    /// The write may show when the store is reopened, which rebuilds the filter.
+    /// The write may take effect when the store is reopened, which rebuilds the filter.
     UntilReopened,
     /// The write may take effect at any moment until it is settled. The filter must keep the key.
     Unsettled,
@@ -93,10 +145,11 @@ pub(crate) enum Doubt {
 /// Whether mistakes are found by lookups or listed by the user, and how many are kept.
 #[derive(Clone, Copy)]
 pub(crate) enum Policy {
-    /// Mistakes are found by lookups. If `repaired`, they are repaired, and up to `kept` are kept.
-    Found { repaired: bool, kept: usize },
-    /// Mistakes are listed by the user. All are kept, and none may ever be made. Without repairs, the
-    /// filter would be wrong about this share of random keys.
+    /// Mistakes are found by lookups. If `repaired`, they are repaired, and up to `kept` are kept. If that is
+    /// `None`, only rebuilds thin out the records.
+    Found { repaired: bool, kept: Option<usize> },
+    /// Mistakes are listed by the user. All are kept, and none may ever be made. `rate` is the share of
+    /// random keys that the filter would be wrong about without repairs.
     Listed { rate: f64 },
 }
 
@@ -106,107 +159,195 @@ impl Policy {
         matches!(self, Self::Found { repaired: true, .. })
     }
 
-    /// Returns whether mistakes are listed and must never be made.
+    /// Returns how many mistakes are kept, at least 1.
+    fn kept(self) -> usize {
+        match self {
+            Self::Found { kept: Some(kept), .. } => kept.max(1),
+            Self::Found { kept: None, .. } | Self::Listed { .. } => usize::MAX,
+        }
+    }
+
+    /// Returns whether the user lists the mistakes, which the filter must then never make.
     fn is_listed(self) -> bool {
         matches!(self, Self::Listed { .. })
     }
 
-    /// Returns how many mistakes are kept, at least 1.
-    fn kept(self) -> usize {
+    /// Estimates how many slots the repairs of this many kept mistakes take, with remainders of this many
+    /// bits.
+    fn slots(self, mistakes: usize, bits: u32) -> usize {
         match self {
-            Self::Found { kept, .. } => kept.max(1),
-            Self::Listed { .. } => usize::MAX,
-        }
-    }
-
-    /// Estimates how many slots the repairs of this many kept mistakes take.
-    fn slots(self, mistakes: usize) -> usize {
-        match self {
-            Self::Found { .. } => mistakes,
+            // The remainders are fresh, so only about two in 2^bits would be made again.
+            Self::Found { .. } => mistakes.saturating_mul(4).checked_shr(bits).unwrap_or(0),
             Self::Listed { rate } => (mistakes as f64 * rate).ceil() as usize,
         }
     }
 }
 
+/// Returns the most bytes of memory that a filter with this many shards takes besides its shards: locks,
+/// counters, full queues, and the state of the shards.
+pub(crate) fn fixed_bytes(shards: usize) -> u64 {
+    const LOCKS_AND_COUNTERS: u64 = 16 << 10;
+    LOCKS_AND_COUNTERS + records::MOST_BYTES + repair::MOST_BYTES + shards as u64 * SHARD_BYTES
+}
+
+/// Bytes of memory that the state of a shard takes, with a few writes in flight.
+const SHARD_BYTES: u64 = size_of::<Upkept>() as u64 + notes::FEW_BYTES;
+
 /// A filter that is kept in step with a database.
 pub(crate) struct MaintainedFilter<F> {
     pub(crate) filter: Concurrent<F>,
-    /// Which shards hold all of their members. Other shards answer "maybe".
-    ready: Box<[AtomicBool]>,
+    shards: Box<[Upkept]>,
     /// Whether the listing of members is known to be complete. Until then, no shard is trusted.
     is_complete: AtomicBool,
-    /// Which shards may have ghosts; see [`Source::LEAVES_GHOSTS`].
-    has_ghosts: Box<[AtomicBool]>,
     stripes: Stripes,
-    /// The longest distance between a query and a member that the filter could confuse with it, in any
-    /// shard, in units of 2^64.
-    reach: AtomicU64,
-    /// The number of shards that were rebuilt, perhaps in a different size.
-    rebuilt: AtomicU64,
-    mistakes: AtomicUsize,
+    kept: Kept,
+    records: Records,
+    deferred: Deferred,
+    /// Whether a repair or a rebuild has changed the filter since it was opened.
+    is_changed: AtomicBool,
     policy: Policy,
-    risky_writes: RiskyWrites,
+    sizes: ShardSizes,
+    upkeep: Upkeep,
     counters: Counters,
 }
 
+/// What is known about a shard, besides its filter.
+struct Upkept {
+    /// Whether the shard holds all of its members. Otherwise it answers "maybe". It becomes ready, or
+    /// ceases to be, only under the lock of `writes`.
+    is_ready: AtomicBool,
+    /// The longest distance between a query and a member that the filter could confuse with it, in units
+    /// of 2^64, rounded up.
+    reach: AtomicU64,
+    writes: Mutex<Writes>,
+    /// Whether the shard is to be rebuilt, or is being rebuilt, or a rebuild has failed.
+    is_due: AtomicBool,
+    /// Number of entries that a writer has found no room for.
+    room: AtomicUsize,
+    /// Number of times that the rebuild has failed since it last succeeded.
+    failures: AtomicU32,
+    /// Whether the members don't fit into the limit of memory.
+    is_given_up: AtomicBool,
+    /// Number of changes, and after how many of them the shard is looked at.
+    changes: AtomicU32,
+    period: AtomicU32,
+    /// Number of members that were removed since the shard was last rebuilt.
+    removals: AtomicU32,
+    /// By how many microseconds a write is delayed.
+    delay: AtomicU32,
+}
+
+impl Upkept {
+    fn new<F: Shard>(filter: &Concurrent<F>, shard: usize, is_ready: bool) -> Self {
+        let upkept = Self {
+            is_ready: AtomicBool::new(is_ready),
+            reach: AtomicU64::new(0),
+            writes: Mutex::default(),
+            is_due: AtomicBool::new(false),
+            room: AtomicUsize::new(0),
+            failures: AtomicU32::new(0),
+            is_given_up: AtomicBool::new(false),
+            changes: AtomicU32::new(0),
+            period: AtomicU32::new(1),
+            removals: AtomicU32::new(0),
+            delay: AtomicU32::new(0),
+        };
+        upkept.set_reach(&filter.suspects(*filter.shard_hashes(shard).start()));
+        upkept
+    }
+
+    /// Sets the reach to the length of an interval of suspects.
+    fn set_reach(&self, suspects: &RangeInclusive<Hash>) {
+        // All intervals of suspects are equally long, except that rounding may add one hash.
+        let length = suspects.end().as_u128() - suspects.start().as_u128();
+        self.reach.store(((length >> 64) as u64).saturating_add(1), Ordering::Release);
+    }
+}
+
 impl<F: Shard> MaintainedFilter<F> {
-    /// Wraps a filter. Either all of its shards are ready, or none.
-    pub(crate) fn new(filter: Concurrent<F>, is_ready: bool, policy: Policy) -> Self {
+    /// Wraps a filter whose shards have these sizes. Either all of its shards are ready, or none.
+    pub(crate) fn new(
+        filter: Concurrent<F>,
+        is_ready: bool,
+        sizes: ShardSizes,
+        policy: Policy,
+    ) -> Self {
+        // Shards are rebuilt instead.
+        filter.stop_growing();
         Self {
-            ready: (0..filter.shards()).map(|_| AtomicBool::new(is_ready)).collect(),
-            reach: AtomicU64::new(
-                (0..filter.shards()).map(|shard| reach(&filter, shard)).max().unwrap_or(0),
-            ),
-            has_ghosts: (0..filter.shards()).map(|_| AtomicBool::new(false)).collect(),
+            sizes,
+            upkeep: Upkeep::new(),
+            shards: (0..filter.shards())
+                .map(|shard| Upkept::new(&filter, shard, is_ready))
+                .collect(),
             filter,
             is_complete: AtomicBool::new(true),
             stripes: Stripes::new(),
-            rebuilt: AtomicU64::new(0),
-            mistakes: AtomicUsize::new(0),
+            kept: Kept::default(),
+            records: Records::default(),
+            deferred: Deferred::default(),
+            is_changed: AtomicBool::new(false),
             policy,
-            risky_writes: RiskyWrites::new(),
             counters: Counters::new(),
         }
+    }
+
+    fn upkept(&self, hash: Hash) -> &Upkept {
+        &self.shards[self.filter.shard_of(hash)]
+    }
+
+    /// Locks the writes of a hash's shard.
+    fn writes(&self, hash: Hash) -> MutexGuard<'_, Writes> {
+        self.writes_of(self.filter.shard_of(hash))
+    }
+
+    /// Locks the writes of a shard. If a thread has panicked while it held this lock, it may have left the
+    /// filter half changed. Then the shard answers "maybe" until it is rebuilt.
+    fn writes_of(&self, shard: usize) -> MutexGuard<'_, Writes> {
+        let Upkept { writes, is_ready, .. } = &self.shards[shard];
+        writes.lock().unwrap_or_else(|poisoned| {
+            is_ready.store(false, Ordering::Release);
+            clear_poison(writes);
+            self.wants_rebuild(shard);
+            poisoned.into_inner()
+        })
     }
 
     /// Returns whether the shard of a hash is ready. Call this before asking the filter: a shard that
     /// becomes ready after it was asked may have lacked members. (A shard that is distrusted after this call
     /// may answer as before.)
     fn is_ready(&self, hash: Hash) -> bool {
-        self.ready[self.filter.shard_of(hash)].load(Ordering::Acquire)
+        self.upkept(hash).is_ready.load(Ordering::Acquire)
     }
 
     /// Makes the shard of a hash answer "maybe" until it is rebuilt.
     pub(crate) fn distrust(&self, hash: Hash) {
-        self.ready[self.filter.shard_of(hash)].store(false, Ordering::Release);
+        let _writes = self.writes(hash);
+        self.upkept(hash).is_ready.store(false, Ordering::Release);
     }
 
-    /// Notes that the filter may hold a hash that the database doesn't have.
+    /// Ends the write of a hash that the database may or may not have. The filter keeps it.
     fn leave_ghost(&self, hash: Hash) {
         self.counters.add(Count::GhostsLeft, 1);
-        self.has_ghosts[self.filter.shard_of(hash)].store(true, Ordering::Release);
+        self.writes(hash).end_unknown(hash);
     }
 
     /// Returns whether a failed or undone write may have left a ghost in a shard.
     pub(crate) fn has_ghosts(&self, shard: usize) -> bool {
-        self.has_ghosts[shard].load(Ordering::Acquire)
-    }
-
-    fn may_have_ghosts<S: Source>(&self, hash: Hash) -> bool {
-        let shard = self.filter.shard_of(hash);
-        S::LEAVES_GHOSTS || self.has_ghosts(shard)
+        self.writes_of(shard).has_ghosts
     }
 
     /// Returns whether all shards are ready.
     pub(crate) fn is_all_ready(&self) -> bool {
-        self.ready.iter().all(|ready| ready.load(Ordering::Acquire)) && self.is_complete()
+        let mut shards = self.shards.iter();
+        shards.all(|shard| shard.is_ready.load(Ordering::Acquire)) && self.is_complete()
     }
 
     /// Returns whether the filter may be saved: all shards are built, no failed write has left a ghost,
     /// and no thread has panicked while it held a stripe.
     pub(crate) fn is_exact(&self) -> bool {
-        let has_ghosts = || self.has_ghosts.iter().any(|ghosts| ghosts.load(Ordering::Acquire));
-        self.is_all_ready() && !has_ghosts() && !self.stripes.is_poisoned()
+        let has_ghosts = || (0..self.shards.len()).any(|shard| self.has_ghosts(shard));
+        !has_ghosts() && self.is_all_ready() && !self.stripes.is_poisoned()
     }
 
     /// Sets whether the listing of members is known to be complete.
@@ -218,75 +359,114 @@ impl<F: Shard> MaintainedFilter<F> {
         self.is_complete.load(Ordering::Acquire)
     }
 
-    /// Loads kept mistakes, up to the limit. Returns those beyond the limit.
+    /// Returns whether a repair or a rebuild has changed the filter since it was opened. A filter that was
+    /// saved before still has all members, but it is out of date.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.is_changed.load(Ordering::Acquire)
+    }
+
+    /// Loads listed mistakes into memory.
     pub(crate) fn load_mistakes<E>(
         &self,
         mistakes: impl Iterator<Item = Result<Hash, E>>,
-    ) -> Result<Vec<Hash>, E> {
-        let mut locked = self.stripes.lock([Hash::MIN..=Hash::MAX]);
-        let mut forgotten = Vec::new();
-        for mistake in mistakes {
-            let mistake = mistake?;
-            if self.mistakes.load(Ordering::Relaxed) >= self.policy.kept() {
-                forgotten.push(mistake);
-            } else if locked.insert_mistake(mistake) {
-                self.mistakes.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        self.counters.add(Count::MistakesForgotten, forgotten.len() as u64);
-        Ok(forgotten)
+    ) -> Result<(), E> {
+        let mut locked = self.lock_all();
+        mistakes.into_iter().try_for_each(|mistake| {
+            self.kept.insert(&mut locked, mistake?);
+            Ok(())
+        })
     }
 
-    /// Locks all hashes that the filter could confuse with these. A shard that grows confuses fewer hashes,
-    /// but a rebuilt shard may confuse more: then the lock is taken again.
+    /// Locks all hashes that the filter could confuse with these. A shard that is rebuilt meanwhile may
+    /// confuse more: then the lock is taken again.
     fn lock(&self, hashes: &[Hash]) -> Locked<'_> {
         loop {
-            let before = self.rebuilt.load(Ordering::Acquire);
-            let reach = u128::from(self.reach.load(Ordering::Relaxed)) << 64;
-            // Finding the exact intervals would take longer.
-            let around = |hash: &Hash| {
-                let hash = hash.as_u128();
-                let (first, last) = (hash.saturating_sub(reach), hash.saturating_add(reach));
-                Hash::from_u128(first)..=Hash::from_u128(last)
-            };
-            let locked = self.stripes.lock(hashes.iter().map(around));
-            if self.rebuilt.load(Ordering::Acquire) == before {
-                let mut suspects = hashes.iter().map(|&hash| self.filter.suspects(hash));
-                debug_assert!(suspects.all(|suspects| locked.covers(&suspects)));
+            let reaches = self.reaches(hashes);
+            let locked = self.stripes.lock(around(hashes, &reaches));
+            if self.are_within(hashes, &reaches) {
                 return locked;
             }
         }
     }
 
-    /// Notes that a shard was rebuilt.
-    fn has_rebuilt(&self, shard: usize) {
-        self.reach.fetch_max(reach(&self.filter, shard), Ordering::Relaxed);
-        self.rebuilt.fetch_add(1, Ordering::AcqRel);
+    /// Locks hashes like [`lock`](Self::lock), but returns `None` instead of waiting for another thread.
+    fn try_lock(&self, hashes: &[Hash]) -> Option<Locked<'_>> {
+        let reaches = self.reaches(hashes);
+        let locked = self.stripes.try_lock(around(hashes, &reaches))?;
+        self.are_within(hashes, &reaches).then_some(locked)
+    }
+
+    fn reach(&self, hash: Hash) -> u64 {
+        self.upkept(hash).reach.load(Ordering::Acquire)
+    }
+
+    fn reaches(&self, hashes: &[Hash]) -> SmallVec<[u64; 2]> {
+        hashes.iter().map(|&hash| self.reach(hash)).collect()
+    }
+
+    fn are_within(&self, hashes: &[Hash], reaches: &[u64]) -> bool {
+        hashes.iter().zip(reaches).all(|(&hash, &before)| self.reach(hash) <= before)
     }
 
     /// Returns the number of shards that are ready.
     fn shards_ready(&self) -> usize {
-        let ready = self.ready.iter().filter(|ready| ready.load(Ordering::Relaxed));
+        let is_ready = |shard: &&Upkept| shard.is_ready.load(Ordering::Relaxed);
+        let ready = self.shards.iter().filter(is_ready);
         if self.is_complete() { ready.count() } else { 0 }
+    }
+
+    /// Returns the bytes of memory that locks, counters and the state of shards take.
+    fn upkeep_bytes(&self) -> u64 {
+        size_of::<Self>() as u64 - size_of::<Concurrent<F>>() as u64
+            + size_of_val(&*self.shards) as u64
+            + self.stripes.memory()
+            + self.records.memory()
+            + self.deferred.memory()
     }
 
     /// Returns the statistics, except for fields that only one kind of store has.
     pub(crate) fn stats(&self) -> Stats {
         let of_filter = self.filter.stats();
         Stats {
-            mistakes: self.mistakes.load(Ordering::Relaxed) as u64,
+            records_waiting: self.records.queued(),
+            repairs_waiting: self.deferred.len(),
+            mistakes: (self.kept.len() + self.records.len()) as u64,
             members: of_filter.members as u64,
             filter_bytes: of_filter.memory,
+            upkeep_bytes: self.upkeep_bytes(),
+            rebuild_bytes: self.upkeep.rebuild_bytes.load(Ordering::Relaxed),
+            rebuild_time: duration(&self.upkeep.rebuild_time),
+            longest_rebuild: duration(&self.upkeep.longest_rebuild),
+            shards_due: self
+                .shards
+                .iter()
+                .filter(|shard| shard.is_due.load(Ordering::Acquire))
+                .count(),
+            list_bytes: self.kept.bytes(),
+            has_background_thread: self.has_thread(),
+            expected_rate: {
+                // A shard that isn't ready answers "maybe" to every query.
+                let ready = self.shards_ready() as f64 / self.shards.len() as f64;
+                of_filter.expected_rate * ready + (1.0 - ready)
+            },
             load: of_filter.load,
             shards_ready: self.shards_ready(),
-            shards: self.ready.len(),
+            shards: self.shards.len(),
             ..self.counters.stats()
         }
     }
 }
 
-/// Returns the longest distance between a query and a member that a shard could confuse with it, in units
-/// of 2^64, rounded up.
-fn reach<F: Shard>(filter: &Concurrent<F>, shard: usize) -> u64 {
-    u64::try_from(filter.reach(shard) >> 64).map_or(u64::MAX, |reach| reach.saturating_add(1))
+fn duration(nanoseconds: &AtomicU64) -> Duration {
+    Duration::from_nanos(nanoseconds.load(Ordering::Relaxed))
+}
+
+/// Returns the intervals around hashes that reach this far, in units of 2^64. Finding the exact intervals would
+/// take longer.
+fn around(hashes: &[Hash], reaches: &[u64]) -> impl Iterator<Item = RangeInclusive<Hash>> {
+    hashes.iter().zip(reaches).map(|(hash, &reach)| {
+        let (hash, reach) = (hash.as_u128(), u128::from(reach) << 64);
+        let (first, last) = (hash.saturating_sub(reach), hash.saturating_add(reach));
+        Hash::from_u128(first)..=Hash::from_u128(last)
+    })
 }

@@ -1,52 +1,198 @@
 //! Rebuilding and validating the filter.
+//!
+//! A shard is rebuilt beside the old one, and swapped in. Recovery after a crash, growth, shrinking and
+//! the renewal of a shard that repairs have filled are all this one operation. Nobody waits for it, except
+//! for the step that swaps:
+//!
+//! 1. Start to take [notes](super::notes): every write that is in flight or in doubt is noted as present.
+//! 2. List the members, without a lock and without a snapshot of the database.
+//! 3. Amend the list with the notes, build the new filter from it, and repeat in rounds while there are many
+//!    new notes. A round first amends the list, and then applies the changes to the new filter. If that has
+//!    no room, it is built again, larger, from the amended list.
+//! 4. In one step: apply the rest of the notes, and swap the new filter in.
 
+use super::notes::{Notes, Roll};
 use super::{MaintainedFilter, Source};
 use crate::census::Census;
-use crate::sizing::PLANNED_LOAD;
+use crate::sizing::FRESH;
+use crate::stats::Count;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{sleep, spawn_scoped, thread};
+use std::collections::BTreeSet;
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, Builder};
-use twiceshy::concurrent::Shard;
+use std::sync::PoisonError;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+use twiceshy::{
+    Answer, Concurrent, Hash,
+    concurrent::{Replacement, Shard, ShardPlan},
+    error::{AdaptError, BuildError, InsertError, RemoveError},
+};
 
 /// The name of a thread that rebuilds shards.
 pub(crate) const THREAD: &str = "twiceshy-rebuild";
 
 /// Returns the number of threads that rebuild a filter: at most 4, because a store has other work, too.
 fn threads() -> usize {
-    thread::available_parallelism().map_or(1, usize::from).min(4)
+    available_parallelism().map_or(1, usize::from).min(4)
+}
+
+/// The most notes that are applied in the step that swaps, unless writers are too fast.
+const LAST_ROUND: usize = 64;
+
+/// The most rounds before the swap.
+const ROUNDS: usize = 8;
+
+/// A shard that is being rebuilt.
+struct Rebuild<'a, F: Shard> {
+    maintained: &'a MaintainedFilter<F>,
+    shard: usize,
+    /// Number of slots of the old filter.
+    slots: u64,
+    members: Roll,
+    /// The mistakes to repair from the start. Members among them are ignored.
+    mistakes: BTreeSet<Hash>,
+    /// Whether a removal must leave a trace of the repairs near it.
+    keeps_repairs: bool,
+    may_have_ghosts: bool,
+    /// The number of entries to make room for, besides the members.
+    more: usize,
+    /// Bytes of memory that the list and the new filter take.
+    bytes: u64,
+}
+
+impl<F: Shard> Drop for Rebuild<'_, F> {
+    fn drop(&mut self) {
+        self.count_bytes(0);
+    }
+}
+
+/// The result of a rebuild.
+pub(crate) struct Rebuilt {
+    /// The census of the members that were listed.
+    pub(crate) census: Census,
+    /// Whether a new filter was swapped in. Otherwise, there is too little memory, and the old one stays.
+    pub(crate) is_swapped: bool,
+}
+
+/// Ends the notes of a rebuild that doesn't come to its end.
+struct Noting<'a, F: Shard>(Option<&'a MaintainedFilter<F>>, usize);
+
+impl<F: Shard> Drop for Noting<'_, F> {
+    fn drop(&mut self) {
+        if let Some(maintained) = self.0 {
+            maintained.writes_of(self.1).stop_notes();
+        }
+    }
 }
 
 impl<F: Shard> MaintainedFilter<F> {
-    /// Rebuilds a shard from the database, with room for `more` entries if it is too small. Writers of
-    /// the shard wait; lookups don't. Returns the census of the shard's members.
+    /// Rebuilds a shard from the database, with room for `more` entries besides its members. Waits for the
+    /// rebuilds of other shards, so that only one takes memory at a time.
     pub(crate) fn rebuild_shard<S: Source>(
         &self,
         source: &S,
         shard: usize,
         more: usize,
-    ) -> Result<Census, S::Error> {
+    ) -> Result<Rebuilt, S::Error> {
+        let _one = self.upkeep.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
+        self.rebuild_beside_others(source, shard, more)
+    }
+
+    fn rebuild_beside_others<S: Source>(
+        &self,
+        source: &S,
+        shard: usize,
+        more: usize,
+    ) -> Result<Rebuilt, S::Error> {
         let hashes = self.filter.shard_hashes(shard);
-        let locked = self.stripes.lock([hashes.clone()]);
+        while !self.writes_of(shard).start_notes(|| source.doubts(&hashes)) {
+            // Another thread rebuilds the shard. Its listing may be older than this call.
+            sleep(Duration::from_millis(1));
+        }
+        let start = Instant::now();
+        let mut noting = Noting(Some(self), shard);
         // Ask before the listing begins.
-        let is_trusted = source.may_trust(shard);
-        let members = self.scan(source, &hashes)?;
-        let mut mistakes = locked.mistakes(&hashes);
-        if !self.policy.is_listed() {
-            // A failed write may have left a member among the mistakes.
-            mistakes.retain(|mistake| members.binary_search(mistake).is_err());
+        let may_trust = source.may_trust(shard);
+        let members = Roll::new(self.scan(source, &hashes)?);
+        let census = members.census();
+        let (mistakes, doomed) = if S::KEEPS_RECORDS {
+            let (mistakes, doomed) = self.records_to_repair(source, &hashes, &members)?;
+            (mistakes, Some(doomed))
+        } else {
+            (self.stripes.mistakes(&hashes), None)
+        };
+        let slots = self.filter.shard_slots(shard);
+        let mut rebuild = Rebuild {
+            maintained: self,
+            shard,
+            slots,
+            members,
+            mistakes,
+            keeps_repairs: S::KEEPS_RECORDS,
+            may_have_ghosts: false,
+            more,
+            bytes: 0,
+        };
+        rebuild.count_bytes(rebuild.listed_bytes());
+        let notes = self.writes_of(shard).take_notes();
+        rebuild.check_lists(&notes)?;
+        rebuild.amend(notes);
+        let mut new = match rebuild.build() {
+            // There is too little memory. A shard that has all of its members goes on as it is.
+            Err(BuildError::Memory { .. }) if self.sizes.is_limited() => {
+                if !self.shards[shard].is_ready.load(Ordering::Acquire) {
+                    self.give_up(shard);
+                }
+                return Ok(Rebuilt { census, is_swapped: false });
+            }
+            built => built?,
+        };
+        for round in 0.. {
+            let mut writes = self.writes_of(shard);
+            let notes = writes.take_notes();
+            // Writers wait during the last round only.
+            let is_last = notes.len() <= LAST_ROUND || round >= ROUNDS;
+            let writes = is_last.then_some(writes);
+            if rebuild.apply(notes, new.filter()).is_err() {
+                drop((writes, new));
+                new = rebuild.build_larger()?;
+                continue;
+            }
+            let Some(mut writes) = writes else { continue };
+            let is_trusted = may_trust && source.trust(shard);
+            let is_ready = &self.shards[shard].is_ready;
+            if !is_trusted {
+                is_ready.store(false, Ordering::Release);
+            }
+            self.shards[shard].set_reach(&new.filter().suspects(*hashes.start()));
+            self.filter.replace_shard(new);
+            if is_trusted {
+                is_ready.store(true, Ordering::Release);
+            }
+            writes.swapped(rebuild.may_have_ghosts);
+            self.counters.add(Count::Rebuilds, 1);
+            self.is_changed.store(true, Ordering::Release);
+            break;
         }
-        let needed = members.len() + self.policy.slots(mistakes.len()) + more;
-        // A shard keeps its size unless it is too small.
-        let planned = (self.filter.shard_slots(shard) as f64 * PLANNED_LOAD) as usize;
-        let capacity = (needed > planned).then_some(needed);
-        self.filter.rebuild_shard(shard, capacity, &members, &mistakes)?;
-        self.has_rebuilt(shard);
-        self.has_ghosts[shard].store(false, Ordering::Release);
-        if is_trusted {
-            source.trust(shard);
+        noting.0 = None;
+        self.shards[shard].removals.store(0, Ordering::Relaxed);
+        self.shards[shard].is_given_up.store(false, Ordering::Relaxed);
+        if let Some(doomed) = doomed {
+            self.forget_doomed(source, &doomed);
         }
-        self.ready[shard].store(is_trusted, Ordering::Release);
-        Ok(members.into_iter().sum())
+        self.upkeep.count(start.elapsed());
+        Ok(Rebuilt { census, is_swapped: true })
+    }
+
+    /// Rebuilds the shards that may hold ghosts, so that the filter can be saved. Does nothing unless all
+    /// shards are ready.
+    pub(crate) fn rebuild_without_ghosts<S: Source>(&self, source: &S) -> Result<(), S::Error> {
+        if !self.is_all_ready() {
+            return Ok(());
+        }
+        let mut with_ghosts = (0..self.shards.len()).filter(|&shard| self.has_ghosts(shard));
+        with_ghosts.try_for_each(|shard| self.rebuild_shard(source, shard, 0).map(drop))
     }
 
     /// Rebuilds all shards with several threads, because reading takes longest, and each shard is read
@@ -63,6 +209,7 @@ impl<F: Shard> MaintainedFilter<F> {
     where
         S: Source<Error: Send> + Sync,
     {
+        let is_limited = self.sizes.is_limited();
         let next = AtomicUsize::new(0);
         let rebuild = || -> Result<(), S::Error> {
             while goes_on() {
@@ -70,14 +217,21 @@ impl<F: Shard> MaintainedFilter<F> {
                 if shard >= self.filter.shards() {
                     break;
                 }
-                on_shard(self.rebuild_shard(source, shard, 0)?);
+                let rebuilt = if is_limited {
+                    self.rebuild_shard(source, shard, 0)?
+                } else {
+                    self.rebuild_beside_others(source, shard, 0)?
+                };
+                on_shard(rebuilt.census);
             }
             Ok(())
         };
         thread::scope(|scope| {
             // If no more threads can be started, this one rebuilds all shards.
-            let spawn = |_| Builder::new().name(THREAD.into()).spawn_scoped(scope, rebuild).ok();
-            let others: Vec<_> = (1..threads()).filter_map(spawn).collect();
+            let spawn = |_| spawn_scoped(scope, THREAD, rebuild).ok();
+            // A limit of memory allows for one rebuild at a time.
+            let threads = if is_limited { 1 } else { threads() };
+            let others: Vec<_> = (1..threads).filter_map(spawn).collect();
             let first = first();
             let mut rebuilt = rebuild();
             for other in others {
@@ -97,7 +251,7 @@ impl<F: Shard> MaintainedFilter<F> {
         for shard in 0..self.filter.shards() {
             let hashes = self.filter.shard_hashes(shard);
             let _locked = self.stripes.lock([hashes.clone()]);
-            if !self.ready[shard].load(Ordering::Acquire) {
+            if !self.shards[shard].is_ready.load(Ordering::Acquire) {
                 continue;
             }
             let members = self.scan(source, &hashes)?;
@@ -107,5 +261,166 @@ impl<F: Shard> MaintainedFilter<F> {
             }
         }
         Ok(None)
+    }
+}
+
+/// There is no room for a change in the filter that is being built.
+struct NoRoom;
+
+impl<F: Shard> Rebuild<'_, F> {
+    /// Checks that no key is on both lists, if the user lists the mistakes. A key that was written
+    /// meanwhile may have changed lists.
+    fn check_lists(&self, notes: &Notes) -> Result<(), BuildError> {
+        let is_on_both = |mistake: &&Hash| {
+            self.members.contains(**mistake) && !notes.keys.contains_key(*mistake)
+        };
+        match self.mistakes.iter().find(is_on_both) {
+            Some(&hash) if self.maintained.policy.is_listed() => {
+                let position = Some(self.mistakes.range(..hash).count());
+                Err(BuildError::MistakeIsMember { hash, position })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Amends the list of members and the mistakes.
+    fn amend(&mut self, notes: Notes) {
+        self.may_have_ghosts |= notes.may_have_ghosts;
+        self.mistakes.extend(notes.mistakes);
+        for (hash, is_present) in notes.keys {
+            self.members.set(hash, is_present);
+        }
+    }
+
+    /// Amends the list, and applies each change to the new filter, until there is no room.
+    fn apply(&mut self, notes: Notes, new: &Concurrent<F>) -> Result<(), NoRoom> {
+        self.may_have_ghosts |= notes.may_have_ghosts;
+        self.mistakes.extend(&notes.mistakes);
+        let mut mistakes = notes.mistakes;
+        let mut applied = Ok(());
+        for (hash, is_present) in notes.keys {
+            if !self.members.set(hash, is_present) || applied.is_err() {
+                continue;
+            }
+            applied = if is_present { self.insert(hash, new) } else { self.remove(hash, new) };
+            // A mistake that was a member for a while isn't repaired.
+            let near = if is_present { new.suspects(hash) } else { hash..=hash };
+            mistakes.extend(self.mistakes.range(near));
+        }
+        applied?;
+        mistakes.into_iter().try_for_each(|mistake| self.repair(mistake, new))
+    }
+
+    /// Inserts a hash, which is the only member that the new filter lacks.
+    fn insert(&self, hash: Hash, new: &Concurrent<F>) -> Result<(), NoRoom> {
+        let near: Vec<Hash> = self.mistakes.range(new.suspects(hash)).copied().collect();
+        let inserted = match new.insert_apart(hash, &near) {
+            Err(InsertError::NeedsMembers(claim)) => {
+                let mut members = self.members.within(&claim.suspects());
+                members.retain(|&member| member != hash);
+                new.insert_listed(&claim, members)
+            }
+            inserted => inserted,
+        };
+        inserted.map_err(|_| NoRoom)
+    }
+
+    /// Removes a hash, which is the only one in the new filter that isn't a member.
+    fn remove(&self, hash: Hash, new: &Concurrent<F>) -> Result<(), NoRoom> {
+        let removed = if self.keeps_repairs {
+            new.remove_trusting_keeping_repairs(hash)
+        } else {
+            new.remove_trusting(hash)
+        };
+        let removed = match (removed, new.check(hash)) {
+            (Err(RemoveError::Ambiguous), Answer::Maybe(claim)) => {
+                let members = self.members.within(&claim.suspects()).into_iter().chain([hash]);
+                let members: Vec<Hash> = members.collect();
+                if self.keeps_repairs {
+                    new.remove_keeping_repairs(&claim, members)
+                } else {
+                    new.remove(&claim, members)
+                }
+            }
+            (removed, _) => removed,
+        };
+        removed.map_err(|_| NoRoom)
+    }
+
+    /// Builds the new filter from the list and the mistakes.
+    fn build(&mut self) -> Result<Replacement<F>, BuildError> {
+        let Self { maintained, shard, slots, members, mistakes, more, .. } = self;
+        let members = members.members();
+        // A member may be among the mistakes, because a write failed, or because the key moved to the
+        // other list.
+        let is_mistake = |mistake: &Hash| members.binary_search(mistake).is_err();
+        let mistakes: Vec<Hash> = mistakes.iter().copied().filter(is_mistake).collect();
+        let needed = (members.len() + *more) as u64;
+        let sizes = &maintained.sizes;
+        let old = *slots;
+        let fitting = |needed| sizes.fitting::<F>(*shard, old, needed);
+        let for_mistakes = maintained.policy.slots(mistakes.len(), sizes.bits());
+        let with_mistakes = needed + for_mistakes as u64;
+        let wanted = || sizes.slots(*shard, old, with_mistakes);
+        let mut slots = fitting(with_mistakes).unwrap_or_else(wanted);
+        let most = slots.max(needed).saturating_mul(64);
+        let mut may_save = true;
+        let mut mistakes = &mistakes[..];
+        let new = loop {
+            let built = sizes.remainder_bits::<F>(slots).and_then(|bits| {
+                let plan = ShardPlan::slots(slots).remainder_bits(bits);
+                let plan = if maintained.policy.is_listed() { plan } else { plan.fresh() };
+                maintained.filter.build_shard(*shard, plan, members, mistakes)
+            });
+            match built {
+                Ok(new) if new.filter().shard_fill(0).used as f64 <= slots as f64 * FRESH => {
+                    break new;
+                }
+                // Counters, repairs and uneven hashes take more room than the members alone.
+                Ok(_) | Err(BuildError::Full { .. }) if slots < most => slots += slots / 8 + 16,
+                // Members come first: mistakes that aren't repaired now may be made again. The plan may also
+                // be from a machine with more memory.
+                Err(BuildError::Memory { .. }) if may_save && !maintained.policy.is_listed() => {
+                    may_save = false;
+                    mistakes = &[];
+                    let least = members.len() as u64 * 9 / 8 + 64;
+                    let fitting = fitting(needed).filter(|_| sizes.is_limited());
+                    slots = fitting.unwrap_or(least).min(slots);
+                }
+                built => break built?,
+            }
+        };
+        self.count_bytes(self.listed_bytes() + new.filter().stats().memory);
+        Ok(new)
+    }
+
+    /// Returns the bytes of memory that the lists of members and mistakes take, except for nodes of trees.
+    fn listed_bytes(&self) -> u64 {
+        ((self.members.len() + self.mistakes.len()) * size_of::<Hash>()) as u64
+    }
+
+    /// Counts the memory of the rebuild.
+    fn count_bytes(&mut self, bytes: u64) {
+        let all = &self.maintained.upkeep.rebuild_bytes;
+        all.fetch_add(bytes, Ordering::Relaxed);
+        all.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.bytes = bytes;
+    }
+
+    fn build_larger(&mut self) -> Result<Replacement<F>, BuildError> {
+        self.more += self.more / 2 + self.members.members().len() / 8 + 64;
+        self.build()
+    }
+
+    /// Repairs a mistake, unless it is a member. A mistake that can't be repaired may be made again.
+    fn repair(&self, mistake: Hash, new: &Concurrent<F>) -> Result<(), NoRoom> {
+        if self.members.contains(mistake) {
+            return Ok(());
+        }
+        let Answer::Maybe(claim) = new.check(mistake) else { return Ok(()) };
+        match new.adapt(&claim, self.members.within(&claim.suspects())) {
+            Err(AdaptError::Full { .. }) => Err(NoRoom),
+            _ => Ok(()),
+        }
     }
 }

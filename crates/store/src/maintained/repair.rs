@@ -1,188 +1,291 @@
-//! Repairing mistakes.
+//! Repairing mistakes that lookups have found.
+//!
+//! A lookup waits for nobody. If another thread holds the stripes of its mistake, the repair is *deferred*:
+//! a short queue remembers the mistake, and a later write or a background thread repairs it. If the filter
+//! has no room, the repair is skipped, and the shard wants to be rebuilt. A skipped mistake may be made
+//! again, and is then repaired.
 
-use super::insert::Tried;
+use super::records::Queued;
 use super::{Doubt, MaintainedFilter, Source};
 use crate::stats::Count;
 use crate::stripes::Locked;
-use std::cell::Cell;
-use std::ops::RangeInclusive;
-use std::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::PoisonError;
 use twiceshy::{Answer, Claim, Hash, concurrent::Shard, error::AdaptError};
 
-impl<F: Shard> MaintainedFilter<F> {
-    /// Repairs and keeps a mistake: the filter made the claim, and the database doesn't have the key.
-    pub(super) fn repair(&self, source: &impl Source, claim: Claim) {
-        if !self.policy.repairs() {
-            self.counters.add(Count::FalsePositives, 1);
-            return;
+/// The most repairs that are deferred at a time.
+const MOST_DEFERRED: usize = 1024;
+
+/// The most bytes of memory that deferred repairs take.
+pub(super) const MOST_BYTES: u64 = (MOST_DEFERRED * size_of::<(Hash, u32)>()) as u64;
+
+/// The most times that a deferred repair is tried.
+const TRIES: u32 = 4;
+
+/// The most times that a repair begins again because its shard was rebuilt.
+const RESTARTS: u32 = 4;
+
+/// The most deferred repairs that one write makes.
+const PER_WRITE: usize = 4;
+
+/// Mistakes that are to be repaired later, in the order in which they were made.
+#[derive(Default)]
+pub(super) struct Deferred {
+    /// Each mistake, and how often its repair was tried.
+    queue: Mutex<VecDeque<(Hash, u32)>>,
+    len: AtomicUsize,
+}
+
+impl Deferred {
+    fn queue(&self) -> MutexGuard<'_, VecDeque<(Hash, u32)>> {
+        // No step under this lock can panic half-way.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a mistake, unless it is there already. Returns whether it is there now.
+    fn push(&self, mistake: Hash, tries: u32) -> bool {
+        let mut queue = self.queue();
+        if queue.iter().any(|&(other, _)| other == mistake) {
+            return true;
         }
+        if queue.len() >= MOST_DEFERRED {
+            return false;
+        }
+        queue.push_back((mistake, tries));
+        self.len.store(queue.len(), Ordering::Relaxed);
+        true
+    }
+
+    fn pop(&self) -> Option<(Hash, u32)> {
+        let mut queue = self.queue();
+        let first = queue.pop_front();
+        if queue.is_empty() {
+            *queue = VecDeque::new();
+        }
+        self.len.store(queue.len(), Ordering::Relaxed);
+        first
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes of memory that the queue takes.
+    pub(super) fn memory(&self) -> u64 {
+        (self.len() * size_of::<(Hash, u32)>()) as u64
+    }
+}
+
+/// The result of trying to repair a mistake.
+enum Outcome {
+    Repaired,
+    /// The key is a member now or in doubt, or another thread has repaired the mistake.
+    NoMistake,
+    /// The filter doesn't make the mistake any more, because a member has left.
+    Gone,
+    /// Another thread holds the stripes.
+    Busy,
+    /// The shard was rebuilt meanwhile.
+    Again,
+    /// There is no room, for the repair or for its record.
+    Skipped,
+    Failed,
+}
+
+impl<F: Shard> MaintainedFilter<F> {
+    /// Repairs a mistake: the filter made the claim, and the database doesn't have the key. Neither waits
+    /// for a stripe, nor writes to the database, nor rebuilds a shard.
+    pub(super) fn repair(&self, source: &impl Source, claim: Claim) {
         let mistake = claim.query();
-        let (claim, is_known) = (Cell::new(Some(claim)), Cell::new(false));
-        let repair = || self.try_repair(source, mistake, claim.take(), &is_known);
-        if self.making_room(source, repair).is_err() {
-            self.counters.add(Count::RepairsFailed, 1);
+        let outcome = if self.policy.repairs() {
+            self.try_repair(source, mistake, Some(claim))
+        } else {
+            Outcome::Gone
+        };
+        let is_mistake = !matches!(outcome, Outcome::NoMistake);
+        self.counters.add(Count::FalsePositives, u64::from(is_mistake));
+        if matches!(outcome, Outcome::Busy) {
+            self.defer(mistake, 0);
+        }
+        if self.deferred.len() > 0 || self.records.is_half_full() {
+            self.leave_repairs();
         }
     }
 
-    /// Tries to repair a mistake. `is_known` tells the next try that the key is a mistake: a larger filter
-    /// may answer "absent", but the mistake must be kept all the same.
+    /// Remembers a mistake, to repair it later. If there are too many, skips the repair.
+    fn defer(&self, mistake: Hash, tries: u32) {
+        if tries >= TRIES || !self.deferred.push(mistake, tries) {
+            self.counters.add(Count::RepairsSkipped, 1);
+        }
+    }
+
+    /// Makes up to `most` of the repairs that were deferred. Returns whether more are waiting.
+    ///
+    /// It waits for no stripe: a mistake whose stripes another thread holds is deferred again, a few times.
+    /// It writes nothing to the database.
+    pub(crate) fn work_off_repairs(&self, source: &impl Source, most: usize) -> bool {
+        for _ in 0..most.min(self.deferred.len()) {
+            let Some((mistake, tries)) = self.deferred.pop() else { break };
+            let is_answered = self.is_complete() && self.is_ready(mistake);
+            if is_answered && matches!(self.try_repair(source, mistake, None), Outcome::Busy) {
+                self.defer(mistake, tries + 1);
+            }
+        }
+        self.deferred.len() > 0
+    }
+
+    /// Does work that lookups have left: writes records if many are queued, and makes a few deferred
+    /// repairs. Call this after a write, without holding a stripe.
+    pub(super) fn after_write(&self, source: &impl Source) {
+        self.flush_many_records(source);
+        self.work_off_repairs(source, PER_WRITE);
+    }
+
     fn try_repair<S: Source>(
         &self,
         source: &S,
         mistake: Hash,
+        mut claim: Option<Claim>,
+    ) -> Outcome {
+        for _ in 0..RESTARTS {
+            let outcome = self.repair_locked(source, mistake, claim.take());
+            match outcome.unwrap_or(Outcome::Failed) {
+                Outcome::Again => {}
+                outcome => {
+                    let count = match outcome {
+                        Outcome::Repaired => Count::Repairs,
+                        Outcome::Skipped => Count::RepairsSkipped,
+                        Outcome::Failed => Count::RepairsFailed,
+                        _ => return outcome,
+                    };
+                    self.counters.add(count, 1);
+                    return outcome;
+                }
+            }
+        }
+        Outcome::Busy
+    }
+
+    /// Tries to repair a mistake. Without a claim, or if the claim may be out of date, asks the filter
+    /// again.
+    fn repair_locked<S: Source>(
+        &self,
+        source: &S,
+        mistake: Hash,
         claim: Option<Claim>,
-        is_known: &Cell<bool>,
-    ) -> Tried<(), S::Error> {
-        let mut locked = self.lock(&[mistake]);
+    ) -> Result<Outcome, S::Error> {
+        let Some(mut locked) = self.try_lock(&[mistake]) else { return Ok(Outcome::Busy) };
         let is_kept = locked.has_mistake(mistake);
-        let mut count = Count::Repairs;
         let answer = match claim {
             Some(claim) if !is_kept => Answer::Maybe(claim),
             // Another thread may have repaired the mistake since.
             _ => self.filter.check(mistake),
         };
-        if let Answer::Maybe(claim) = answer {
-            if source.doubt(mistake) == Doubt::Unsettled {
-                return Ok(Ok(()));
-            }
-            let suspects = claim.suspects();
-            let members = self.scan(source, &suspects)?;
-            if members.binary_search(&mistake).is_ok() {
-                return Ok(Ok(()));
-            }
-            is_known.set(true);
-            let mut adapted = self.adapt::<S>(claim, &suspects, &members);
-            if matches!(adapted, Err(AdaptError::Crowded | AdaptError::Stale)) {
-                // With more members listed, other repairs can be forgotten. The claim may also be older
-                // than a rebuild, and name too few members.
-                let suspects = self.filter.suspects(mistake);
-                let members = self.scan(source, &suspects)?;
-                // Growth makes claims narrower, so the claim that is made last names listed members.
-                adapted = match self.filter.check(mistake) {
-                    Answer::Maybe(claim) => self.adapt::<S>(claim, &suspects, &members),
-                    Answer::Absent => Ok(()),
-                };
-            }
-            match adapted {
-                Ok(()) => {}
-                Err(error) if is_beyond_repair(&error) => count = Count::RepairsFailed,
-                Err(error) => return Ok(Err((mistake, error.into()))),
-            }
-        } else if !is_known.get() && is_kept {
-            // Another thread has repaired the mistake.
-            return Ok(Ok(()));
+        let Answer::Maybe(claim) = answer else { return Ok(Outcome::NoMistake) };
+        if source.doubt(mistake) == Doubt::Unsettled {
+            return Ok(Outcome::NoMistake);
         }
-        self.counters.add(Count::FalsePositives, 1);
-        self.counters.add(count, 1);
-        if is_kept {
+        let suspects = claim.suspects();
+        if !locked.covers(&suspects) {
+            return Ok(Outcome::Again);
+        }
+        let members = self.scan(source, &suspects)?;
+        if members.binary_search(&mistake).is_ok() {
+            return Ok(Outcome::NoMistake);
+        }
+        // The record comes first: a repair without a record could be undone by a new member.
+        let queued = if S::KEEPS_RECORDS { self.records.push(mistake) } else { Queued::New };
+        if queued == Queued::Full {
+            return Ok(Outcome::Skipped);
+        }
+        let withdraw = || {
+            if S::KEEPS_RECORDS && queued == Queued::New {
+                self.records.withdraw(mistake);
+            }
+        };
+        let mut adapted = self.adapt::<S>(claim, &suspects, &members);
+        if matches!(adapted, Err(AdaptError::Crowded | AdaptError::Stale)) {
+            // If more members are listed, the filter can drop other repairs to make room. The claim may
+            // also be older than a rebuild, and name too few members.
+            let suspects = self.filter.suspects(mistake);
+            if !locked.covers(&suspects) {
+                withdraw();
+                return Ok(Outcome::Again);
+            }
+            let members = self.scan(source, &suspects).inspect_err(|_| withdraw())?;
+            adapted = match self.filter.check(mistake) {
+                Answer::Maybe(claim) => self.adapt::<S>(claim, &suspects, &members),
+                Answer::Absent => Ok(false),
+            };
+        }
+        let outcome = match adapted {
+            Ok(false) if S::KEEPS_RECORDS => {
+                withdraw();
+                return Ok(Outcome::Gone);
+            }
+            Ok(_) => Outcome::Repaired,
+            // The shard was rebuilt once more.
+            Err(AdaptError::Stale) => {
+                withdraw();
+                return Ok(Outcome::Again);
+            }
+            // The mistake is kept, so that a rebuild can repair it.
+            Err(error) if is_beyond_repair(&error) => Outcome::Failed,
+            Err(error) => {
+                withdraw();
+                self.wants_room(self.filter.shard_of(mistake));
+                let is_full = matches!(error, AdaptError::Full { .. });
+                return Ok(if is_full { Outcome::Skipped } else { Outcome::Failed });
+            }
+        };
+        if is_kept || (S::KEEPS_RECORDS && queued == Queued::Before) {
             self.counters.add(Count::RepeatedFalsePositives, 1);
         }
-        self.keep(source, &mut locked, mistake)?;
-        Ok(Ok(()))
+        if !S::KEEPS_RECORDS {
+            self.keep(&mut locked, mistake);
+        }
+        Ok(outcome)
     }
 
-    /// Keeps a mistake, so that it is repaired again when the filter is rebuilt, or when a new member
-    /// collides with it.
-    fn keep<S: Source>(
-        &self,
-        source: &S,
-        locked: &mut Locked<'_>,
-        mistake: Hash,
-    ) -> Result<(), S::Error> {
-        let mut forgotten = None;
-        if !locked.insert_mistake(mistake) {
-            // The mistake is kept in memory. A failed write may have left it out of the database.
-        } else if self.mistakes.fetch_add(1, Ordering::Relaxed) >= self.policy.kept() {
-            forgotten = Some(locked.evict(mistake));
-            self.mistakes.fetch_sub(1, Ordering::Relaxed);
+    /// Keeps a mistake in memory, so that it is repaired again when the filter is rebuilt, or when a new
+    /// member collides with it.
+    fn keep(&self, locked: &mut Locked<'_>, mistake: Hash) {
+        if !self.kept.insert(locked, mistake) {
+            return;
+        }
+        if self.kept.len() > self.policy.kept() {
+            self.kept.evict(locked, mistake);
             self.counters.add(Count::MistakesForgotten, 1);
         }
-        source.keep_mistake(mistake, forgotten)
-    }
-
-    /// Returns the kept mistakes that new members may collide with.
-    ///
-    /// If mistakes are listed, and must never be made, this also lists the members that the filter could
-    /// confuse with them. Then nothing can fail or panic between the insert of the new members and the
-    /// repair of the mistakes.
-    pub(super) fn mistakes_at_risk<S: Source>(
-        &self,
-        source: &S,
-        locked: &Locked<'_>,
-        new: &[Hash],
-    ) -> Result<Vec<AtRisk>, (Hash, S::Error)> {
-        let mut at_risk = Vec::new();
-        if !locked.has_mistakes() {
-            return Ok(at_risk);
-        }
-        for &member in new {
-            let suspects = self.filter.suspects(member);
-            let mut mistakes = locked.mistakes(&suspects);
-            mistakes.retain(|&mistake| self.filter.may_confuse(member, mistake));
-            let Some(&first) = mistakes.first() else { continue };
-            let members = if self.policy.is_listed() {
-                Some(self.scan(source, &suspects).map_err(|error| (first, error))?)
-            } else {
-                None
-            };
-            at_risk.push(AtRisk { suspects, mistakes, members });
-        }
-        Ok(at_risk)
-    }
-
-    /// Repairs the kept mistakes that new members collide with. The new members are in the filter, but
-    /// not in the database yet. An error names the mistake that there is no room for.
-    pub(super) fn repair_at_risk<S: Source>(
-        &self,
-        source: &S,
-        at_risk: Vec<AtRisk>,
-        new: &[Hash],
-    ) -> Result<(), (Hash, S::Error)> {
-        for AtRisk { suspects, mut mistakes, members } in at_risk {
-            mistakes.retain(|&mistake| self.filter.contains(mistake) && !new.contains(&mistake));
-            if mistakes.is_empty() {
-                continue;
-            }
-            let Ok(mut members) = members.map_or_else(|| self.scan(source, &suspects), Ok) else {
-                self.counters.add(Count::RepairsFailed, 1);
-                continue;
-            };
-            // A failed write may have left a member among the mistakes.
-            mistakes.retain(|mistake| members.binary_search(mistake).is_err());
-            members.extend(new.iter().filter(|hash| suspects.contains(hash)));
-            for mistake in mistakes {
-                // The repair of another mistake may have repaired this one.
-                let adapted = match self.filter.check(mistake) {
-                    Answer::Maybe(claim) => self.adapt::<S>(claim, &suspects, &members),
-                    Answer::Absent => Ok(()),
-                };
-                match adapted {
-                    Ok(()) => self.counters.add(Count::Repairs, 1),
-                    Err(error) if is_beyond_repair(&error) => {
-                        self.counters.add(Count::RepairsFailed, 1);
-                    }
-                    Err(error) => return Err((mistake, error.into())),
-                }
-            }
-        }
-        Ok(())
+        // A filter that was built meanwhile may not know the mistake.
+        self.writes(mistake).note_mistake(mistake);
     }
 }
 
-/// Kept mistakes that a new member may collide with.
-pub(super) struct AtRisk {
-    /// The hashes of all members that the filter could confuse with these mistakes.
-    suspects: RangeInclusive<Hash>,
-    mistakes: Vec<Hash>,
-    /// The members with these hashes, if they are listed already.
-    members: Option<Vec<Hash>>,
-}
-
-/// Returns whether a repair failed for a reason that rebuilding the shard wouldn't fix. The mistake can
-/// then be made again, which must not fail a write.
+/// Returns whether a repair failed for a reason that rebuilding the shard wouldn't fix. The filter may then
+/// make the mistake again, which must not fail a write.
 ///
-/// A listing that is too short doesn't call for a rebuild either: there are no ghosts, so the listing
-/// isn't true, and the shard's listing would be no better.
+/// A listing that lacks members is such a reason: there are no ghosts, so the listing is wrong, and a listing
+/// of the whole shard would be wrong, too.
 fn is_beyond_repair(error: &AdaptError) -> bool {
     matches!(error, AdaptError::Crowded | AdaptError::Inseparable | AdaptError::Unlisted { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deferred_repairs_are_bounded_and_made_in_order() {
+        let deferred = Deferred::default();
+        let hash = |number: usize| Hash::from_u128(number as u128);
+        assert!((0..MOST_DEFERRED).all(|number| deferred.push(hash(number), 0)));
+        assert!(!deferred.push(hash(MOST_DEFERRED), 0), "there is no room");
+        assert!(deferred.push(hash(7), 0), "it is there already");
+        assert_eq!(deferred.len(), MOST_DEFERRED);
+        assert!((0..MOST_DEFERRED).all(|number| deferred.pop() == Some((hash(number), 0))));
+        assert_eq!((deferred.pop(), deferred.len()), (None, 0));
+    }
 }

@@ -10,7 +10,7 @@ use crate::stripes::Locked;
 use std::ops::RangeInclusive;
 use twiceshy::{Hash, range::RangeKey};
 
-/// Keys that are in the filter, and are about to be written to the backend. Their stripes are held.
+/// Keys that are in the filter and about to be written to the backend. Their stripes are locked.
 pub(super) struct Admitted<'a> {
     pub(super) locked: Locked<'a, Mistakes>,
     /// Whether each key is new in the backend.
@@ -28,7 +28,8 @@ struct AtRisk<K> {
 }
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
-    /// Inserts all keys that the filter doesn't have yet into the filter, or none.
+    /// Inserts the new keys among `numbers` into the filter. If there is no room for one of them, inserts
+    /// none.
     pub(super) fn try_admit(&self, numbers: &[u128]) -> Tried<Admitted<'_>> {
         let locked = self.lock(numbers);
         let mut is_new = vec![false; numbers.len()];
@@ -101,7 +102,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let admitted = admit();
         if admitted.is_err() {
             for &member in &new[..inserted] {
-                // The member is in the filter, because its stripe is held.
+                // The member is still in the filter, because its stripe is locked.
                 let _ = filter.remove_trusting(member);
             }
         }
@@ -109,7 +110,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     }
 }
 
-/// Returns the parts of a span between some numbers.
+/// Returns the parts of a span before, between and after some numbers.
 fn remaining<K: StoredKey>(span: Span, numbers: &[Number<K>]) -> Vec<Span> {
     let mut parts = vec![span];
     for number in numbers.iter().map(|number| number.number()) {
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remaining_parts_lie_between_the_numbers() {
+    fn remaining_returns_the_parts_between_the_numbers() {
         let remaining = |numbers: &[u128]| -> Vec<(u128, u128)> {
             let numbers: Vec<Number<u8>> = numbers.iter().map(|&n| Number::new(n)).collect();
             let parts = remaining(Span { first: 3, last: 9 }, &numbers);

@@ -8,7 +8,7 @@ use std::ops::{RangeBounds, RangeInclusive};
 use std::time::{Duration, SystemTime};
 use twiceshy::range::RangeKey;
 
-/// A key of a [`RangeStore`](crate::RangeStore), which can be computed from its number.
+/// A key of a [`RangeStore`](crate::RangeStore). Its number can be turned back into the key.
 ///
 /// A store can rule out an empty range without a disk read if the range has no more than 2^20 numbers.
 /// So the unit of the numbers matters: see [`RangeKey`](RangeKey#how-long-ranges-can-be). `f64` keys
@@ -34,7 +34,7 @@ use twiceshy::range::RangeKey;
 /// assert_eq!(Millis::from_number(Millis(7).number()), Some(Millis(7)));
 /// ```
 pub trait StoredKey: RangeKey {
-    /// Returns the key with a number, or `None` if no key has it.
+    /// Returns the key with this number, or `None` if there is no such key.
     fn from_number(number: u128) -> Option<Self>;
 }
 
@@ -95,7 +95,7 @@ impl StoredKey for SystemTime {
     }
 }
 
-/// A number that the filter is asked about, whether or not a key has it.
+/// A number to ask the filter about. There need not be a key with this number.
 #[derive(Clone, Copy)]
 pub(super) struct Number<K>(u128, PhantomData<fn() -> K>);
 
@@ -157,7 +157,7 @@ impl Span {
         span.map(Self::checked::<K>).transpose()
     }
 
-    /// Refuses numbers with too many bits, which would be stored as different numbers.
+    /// Returns an error if a number has too many bits, because it would be stored as a different number.
     fn checked<K: RangeKey>(self) -> Result<Self> {
         if is_short::<K>(self.last) { Ok(self) } else { Err(StoreError::Number { bits: K::BITS }) }
     }
@@ -166,7 +166,7 @@ impl Span {
         (self.first..=self.last).contains(&number)
     }
 
-    /// Returns the range that the filter is asked for.
+    /// Returns the range of numbers to ask the filter about.
     pub(super) fn numbers<K: RangeKey>(self) -> RangeInclusive<Number<K>> {
         Number::new(self.first)..=Number::new(self.last)
     }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn number_without_a_key_is_none() {
+    fn from_number_is_none_if_no_key_has_the_number() {
         assert_eq!(u8::from_number(256), None);
         assert_eq!(i8::from_number(256), None);
         assert_eq!(Duration::from_number(u128::MAX), None);
@@ -238,7 +238,7 @@ mod tests {
         assert!(Number::<Duration>::from_bytes(&[u8::MAX; 12]).is_none(), "more than 94 bits");
     }
 
-    /// A type that declares fewer bits than its numbers have.
+    /// A key whose numbers have more bits than its type declares.
     #[derive(Clone, Copy)]
     struct Liar(u128);
 

@@ -15,11 +15,12 @@ use crate::sizing::Sizing;
 use crate::stats::{Counters, Stats};
 use crate::storage::{Storage, impl_upkeep};
 use crate::stripes::{Locked, Stripes};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use key::{Number, Span};
-use mistakes::Mistakes;
+use mistakes::{BYTES_PER_MARK, BYTES_PER_SPAN, Mistakes};
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::PoisonError;
 use twiceshy::{
     AdaptiveRangeFilter, Hash, Secret, SecretMode,
     range::{Partitions, RangeKey},
@@ -29,39 +30,47 @@ use twiceshy::{
 pub use key::StoredKey;
 pub use read::RangePairs;
 
-/// An embedded store of keys in order, with an adaptive filter in front. A query for an empty range reads
-/// the disk only if the filter is wrong about it. The mistake is then repaired.
+/// An embedded store of keys in order, with an adaptive filter in front. A query for an empty range reads the
+/// disk only if the filter takes the range for non-empty by mistake. The mistake is then repaired.
 ///
 /// Keys are numbers of some kind: integers, addresses, times, or your own ([`StoredKey`]).
 ///
 /// # Guarantees
-/// - An acknowledged put is there, and an acknowledged delete is done, as far as the
-///   [durability](crate::OpenOptions::durability) reaches. The filter never misses a key.
+/// - Acknowledged puts and deletes survive the failures that the [durability](crate::OpenOptions::durability)
+///   covers. The filter never misses a key.
 /// - A range that was a mistake and was repaired stays repaired while it is one of those that are
-///   [kept](crate::OpenOptions::mistakes_kept): across puts and deletes of other keys, growth, closing
-///   and crashes. If a key is put into the range, the parts before and after it stay repaired. A key
-///   that was put and deleted again may be a mistake once more.
-/// - A range takes at most four of the places for mistakes. If it has more than four partitions, only
-///   partitions that the filter was wrong about are kept. Such a range may be a mistake again when a new
-///   key collides with one of the others.
-/// - The filter is asked about ranges of up to 64 times the
-///   [longest](crate::OpenOptions::longest_range) length that was planned for. Longer ones go to the
-///   disk, because the filter would almost always say "maybe".
+///   [kept](crate::OpenOptions::mistakes_kept): across puts and deletes of other keys, growth and closing.
+///   If a key is put into the range, the parts before and after it stay repaired. A key that was put and
+///   deleted again, or whose put has failed, may be a mistake once more. A kill may lose the repairs of the
+///   last mistakes, or their records.
+/// - A lookup writes nothing to the backend, rebuilds nothing, and waits for no other operation. If a repair
+///   can't be made at once, because another thread writes near it or because the filter has no room, it is
+///   [skipped](Stats::repairs_skipped), until the mistake is made again. The next put or delete makes room by
+///   rebuilding the filter, and so does [`rebuild`](Self::rebuild).
+/// - A range counts as at most four of the kept mistakes. If it has more than four partitions, only
+///   partitions that the filter was wrong about are kept. Such a range may be a mistake again when a new key
+///   collides with one of the other partitions.
+/// - The filter is asked about ranges of up to 64 times the planned
+///   [longest](crate::OpenOptions::longest_range) length. Longer ranges are looked up on the disk, because
+///   the filter would almost always say "maybe".
 /// - A backend has one store at a time. Opening a second one fails.
 /// - All operations take `&self`. Operations on one key happen one after the other.
 ///
 /// # How it works
-/// The store works as a [`Store`](crate::Store) of the split layout does, but it hashes keys by
-/// partition, as the filter does. So members that the filter could confuse are neighbours in the reverse
-/// map. A put goes to the filter first and then to the backend, and a delete goes the other way round. If
-/// one fails in between, the filter has a *ghost*, which the next repair there clears.
+/// The store works like a [`Store`](crate::Store) with the split layout, but it hashes keys by partition. So
+/// members that the filter could confuse are neighbours in the reverse map. A put changes the filter first
+/// and then the backend, and a delete changes the backend first. If an operation fails in between, the filter
+/// has a *ghost*: a fingerprint without a key, which the next repair near it clears.
 ///
 /// A mistake is kept as a span of numbers that is known to be empty. Adjacent spans of a partition are
 /// joined. If a new key collides with a span, the filter takes the key and repairs the span in one step,
 /// so that no lookup sees the mistake.
 ///
+/// Kept mistakes are in memory. Each has a record in the backend, which is written without a sync, by a later
+/// put or delete, by [`sync`](Self::sync), or by [`close`](Self::close).
+///
 /// The filter lives in memory. It is saved when the store is closed, and loaded when the store is opened,
-/// if nothing was written since. Otherwise opening rebuilds it from the reverse map, in one pass.
+/// if no key was written since. Otherwise opening rebuilds it from the reverse map, in one pass.
 ///
 /// # Examples
 /// ```
@@ -84,52 +93,77 @@ pub use read::RangePairs;
 pub struct RangeStore<K: StoredKey, B: Backend> {
     storage: Storage<B>,
     filter: RwLock<Current<K>>,
-    /// Whether the filter was restored, is new, or was rebuilt completely. Only then it is saved. False
-    /// while the store is being opened, and if that fails.
+    /// Whether the filter is complete, because it was restored, is new, or was rebuilt. An incomplete filter
+    /// isn't saved. This is false while the store is being opened, and after opening failed.
     is_ready: bool,
     stripes: Stripes<Mistakes>,
     /// The number of mistakes in all stripes.
     mistakes: AtomicUsize,
+    /// The number of their records that are out of date.
+    marked: AtomicUsize,
     mistakes_kept: usize,
     partitions: Partitions<Number<K>>,
     sizing: Sizing,
     secret: Secret,
     /// Whether mistakes are repaired.
     repairs: bool,
+    /// Whether the filter has changed since it was restored.
+    is_outdated: AtomicBool,
+    /// One more than the generation of a filter that repairs have filled, or 0.
+    due: AtomicU64,
+    /// Bytes of memory of the filter that is being built.
+    rebuild_bytes: AtomicU64,
     counters: Counters,
 }
 
-impl_upkeep!([K: StoredKey, B: Backend] RangeStore<K, B>, storage);
+impl_upkeep!([K: StoredKey, B: Backend] RangeStore<K, B>, storage, |store| {
+    // If this fails, nothing else is lost, and the records are written later.
+    let _ = store.flush_records();
+});
 
 type Filter<K> = AdaptiveRangeFilter<Number<K>>;
 
-/// A filter, which is used until it is replaced.
+/// The filter that is in use until it is replaced.
 struct Current<K: RangeKey> {
     filter: Filter<K>,
     /// The number of members that the filter is planned for.
     capacity: usize,
-    /// The number of filters before this one.
+    /// The number of filters that were used before this one.
     generation: u64,
 }
 
-/// The most partitions of a range that the filter is asked about. In a longer range, some partitions would
-/// be mistakes again and again, and asking about all partitions would take as long as a disk read.
+/// The maximum number of partitions in a range that the filter is asked about. In a longer range, some
+/// partitions would be mistakes again and again, and asking about all partitions would take as long as a disk
+/// read.
 const MOST_PARTITIONS: u128 = 64;
 
-/// How many pieces of one query are kept as mistakes, so that no query displaces many others. A range of
-/// the planned length has one or two pieces.
+/// The maximum number of pieces of one query that are kept as mistakes, so that no query displaces many other
+/// mistakes. A range of the planned length has one or two pieces.
 const MOST_KEPT: usize = 4;
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
-    /// Returns what the store has done since it was opened, and the state of its filter. A range query
-    /// counts as one lookup, as a lookup of a key does.
+    /// Returns counters of the store's operations since it was opened, and the state of its filter. A range
+    /// query counts as one lookup. The mistakes' memory is [`list_bytes`](Stats::list_bytes).
     pub fn stats(&self) -> Stats {
-        let (members, filter_bytes, load) = {
-            let filter = &self.filter().filter;
-            (filter.len() as u64, filter.stats().memory, filter.load())
+        let (filter, generation) = {
+            let current = self.filter();
+            (current.filter.stats(), current.generation)
         };
-        let mistakes = self.mistakes.load(Ordering::Relaxed) as u64;
-        Stats { mistakes, members, filter_bytes, load, ..self.counters.stats() }
+        let [mistakes, marked] =
+            [&self.mistakes, &self.marked].map(|count| count.load(Ordering::Relaxed));
+        let counters = self.counters.stats();
+        Stats {
+            mistakes: mistakes as u64,
+            list_bytes: (mistakes * BYTES_PER_SPAN + marked * BYTES_PER_MARK) as u64,
+            members: filter.members as u64,
+            filter_bytes: filter.memory,
+            upkeep_bytes: counters.upkeep_bytes + self.stripes.memory(),
+            rebuild_bytes: self.rebuild_bytes.load(Ordering::Relaxed),
+            expected_rate: filter.expected_rate,
+            load: filter.load,
+            shards_due: usize::from(self.due.load(Ordering::Relaxed) == generation + 1),
+            ..counters
+        }
     }
 
     /// Returns the length of the longest range that the false-positive rate holds for.
@@ -138,10 +172,13 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     }
 
     fn finish(&mut self) -> Result<()> {
+        // A saved filter relies on the records of its repairs.
+        let has_records = self.is_ready && self.flush_records().is_ok();
         // After a panic, the filter may be half changed.
-        let is_exact = self.is_ready && !self.stripes.is_poisoned();
+        let is_exact = has_records && !self.stripes.is_poisoned();
+        let is_outdated = self.is_outdated.load(Ordering::Acquire);
         let filter = &self.filter;
-        self.storage.close(is_exact, |file| {
+        self.storage.close(is_exact, is_outdated, |file| {
             let current = filter.read().unwrap_or_else(PoisonError::into_inner);
             current.filter.save(file, SecretMode::Omit)
         })
@@ -185,6 +222,18 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 return locked;
             }
         }
+    }
+
+    /// Locks like [`lock`](Self::lock), but returns `None` if another thread holds a stripe, or has replaced
+    /// the filter.
+    fn try_lock(&self, numbers: &[u128]) -> Option<Locked<'_, Mistakes>> {
+        let current = self.filter();
+        let generation = current.generation;
+        let suspects = |&number: &u128| current.filter.suspects(Number::new(number));
+        let suspects: SmallVec<[_; 2]> = numbers.iter().map(suspects).collect();
+        drop(current);
+        let locked = self.stripes.try_lock(suspects)?;
+        (self.filter().generation == generation).then_some(locked)
     }
 }
 

@@ -4,14 +4,14 @@ use super::{Current, Filter, Number, RangeStore, StoredKey};
 use crate::backend::Backend;
 use crate::error::{Result, StoreError};
 use crate::kind::{Kind, Numbers};
-use crate::options::{OpenOptions, Place};
+use crate::options::{IN_MEMORY, OpenOptions, Place};
 use crate::sizing::Sizing;
 use crate::stats::Counters;
 use crate::storage::{Opened, Opening};
 use crate::stripes::Stripes;
+use crate::sync::RwLock;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::path::Path;
-use std::sync::RwLock;
-use std::sync::atomic::AtomicUsize;
 use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
     AdaptiveRangeFilter, Secret,
@@ -23,12 +23,15 @@ use twiceshy::{
 /// The longest range of a new store, unless the options say otherwise.
 const DEFAULT_RANGE: u64 = 32;
 
+/// The capacity of a new filter, unless the options say otherwise.
+const DEFAULT_CAPACITY: usize = 1 << 20;
+
 impl OpenOptions {
     /// Opens the [`RangeStore`] in a directory, or creates it, with the default backend. A new store needs
     /// a new or empty directory.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Returns the same errors as [`open`](Self::open).
     #[cfg(feature = "fjall")]
     pub fn open_ranges<K: StoredKey>(
         &self,
@@ -41,7 +44,7 @@ impl OpenOptions {
     /// Opens the [`RangeStore`] in a backend, or creates it. See [`open_with`](Self::open_with).
     ///
     /// # Errors
-    /// As [`open_with`](Self::open_with).
+    /// Returns the same errors as [`open_with`](Self::open_with).
     pub fn open_ranges_with<K: StoredKey, B: Backend>(
         &self,
         backend: B,
@@ -57,6 +60,10 @@ impl OpenOptions {
         const { assert!(K::BITS > 0 && K::BITS <= 128, "keys have 1 to 128 bits") }
         let mut opening = Opening::begin(self, place)?;
         opening.sizing.shards = 1;
+        if self.capacity.is_none() && !opening.is_remembered() {
+            // A range filter grows by doubling, and is best planned for many members.
+            opening.sizing.capacity = DEFAULT_CAPACITY;
+        }
         opening.check(|sizing| self.unkeyed::<K>(sizing).build())?;
         let wanted = numbers::<K>(
             &opening.build(|sizing| self.unkeyed::<K>(sizing).plan()).map_err(BuildError::from)?.0,
@@ -73,13 +80,13 @@ impl OpenOptions {
         let builder = |sizing: &Sizing| builder::<K>(sizing, found.longest_range, secret);
         let (plan, _) = opening.build(|sizing| builder(sizing).plan()).map_err(BuildError::from)?;
         if numbers::<K>(&plan) != found {
-            return Err(StoreError::Format("its longest range is impossible".into()));
+            return Err(StoreError::Format("its longest range is invalid".into()));
         }
         let Opened { storage, filter, is_restored, sizing } = opening.finish(
             None,
             |sizing| builder(sizing).build(),
             |file| Filter::<K>::open(file, Some(secret.clone())),
-            // The options may ask for a different filter than earlier options did.
+            // Use the saved filter only if it has the properties that the options ask for.
             |restored: &Filter<K>| {
                 restored.longest_range() == found.longest_range
                     && restored.remainder_bits() == plan.remainder_bits
@@ -94,15 +101,19 @@ impl OpenOptions {
             filter: RwLock::new(Current { filter, capacity, generation: 0 }),
             stripes: Stripes::new(),
             mistakes: AtomicUsize::new(0),
-            mistakes_kept: self.mistakes_kept.max(1),
+            marked: AtomicUsize::new(0),
+            mistakes_kept: self.mistakes_kept.unwrap_or(IN_MEMORY).max(1),
             partitions,
             sizing,
             secret: identity.secret,
             repairs: self.repairs,
+            is_outdated: AtomicBool::new(false),
+            due: AtomicU64::new(0),
+            rebuild_bytes: AtomicU64::new(0),
             counters: Counters::new(),
         };
         store.load_mistakes()?;
-        // A new store has no members that the filter could miss.
+        // A new store has no members that could be missing from the filter.
         if !is_ready {
             store.recover()?;
         }
@@ -110,14 +121,14 @@ impl OpenOptions {
         Ok(store)
     }
 
-    /// Returns the builder of a filter with these options and any secret.
+    /// Returns a builder for a filter with these options and a placeholder secret.
     fn unkeyed<K: StoredKey>(&self, sizing: &Sizing) -> Builder<Filter<K>> {
         let longest_range = self.longest_range.unwrap_or(DEFAULT_RANGE);
         builder(sizing, longest_range, &Secret::from_bytes([0; 16]))
     }
 }
 
-/// Returns the builder of a filter.
+/// Returns a builder for a filter.
 pub(super) fn builder<K: StoredKey>(
     sizing: &Sizing,
     longest_range: u64,
@@ -130,7 +141,7 @@ pub(super) fn builder<K: StoredKey>(
         .secret(secret.clone())
 }
 
-/// Returns the planned numbers of a filter.
+/// Returns the key size and the longest range of a planned filter.
 fn numbers<K: StoredKey>(plan: &Plan<PlanDetails>) -> Numbers {
     Numbers { key_bits: K::BITS, longest_range: 1 << plan.details.memento_bits }
 }

@@ -24,7 +24,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// Returns the pairs whose keys are in a range, in order, from either end.
     ///
     /// # Errors
-    /// As [`range_is_empty`](Self::range_is_empty).
+    /// Returns the same errors as [`range_is_empty`](Self::range_is_empty).
     pub fn range(&self, range: impl RangeBounds<K>) -> Result<RangePairs<'_, K>> {
         let Some(span) = Span::of(&range)? else { return Ok(RangePairs::none()) };
         let pairs = self.guarded(span, || {
@@ -47,7 +47,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// Returns the value of a key, or `None` if the key is absent.
     ///
     /// # Errors
-    /// As [`range_is_empty`](Self::range_is_empty).
+    /// Returns the same errors as [`range_is_empty`](Self::range_is_empty).
     pub fn get(&self, key: K) -> Result<Option<Bytes>> {
         let span = Span::one(key)?;
         self.guarded(span, || self.look_up(span.first))
@@ -56,7 +56,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     /// Returns whether the store has a key.
     ///
     /// # Errors
-    /// As [`range_is_empty`](Self::range_is_empty).
+    /// Returns the same errors as [`range_is_empty`](Self::range_is_empty).
     pub fn contains(&self, key: K) -> Result<bool> {
         Ok(self.get(key)?.is_some())
     }
@@ -66,7 +66,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(self.storage.backend.get(Keyspace::Keys, stored::<K>(number).as_ref())?)
     }
 
-    /// Looks a span up in the backend, unless the filter knows that it is empty. Repairs a mistake.
+    /// Looks up a span in the backend, unless the filter knows that the span is empty. If the filter's answer
+    /// was a mistake, repairs the mistake.
     fn guarded<T>(
         &self,
         span: Span,
@@ -92,7 +93,7 @@ impl<'a, K: StoredKey, B: Backend> IntoIterator for &'a RangeStore<K, B> {
 
 /// An iterator over the pairs of a [`RangeStore`], in order, from either end.
 pub struct RangePairs<'a, K> {
-    /// The first pair, which was read to see whether there is any.
+    /// The first pair, which was read to find out whether the range is empty.
     first: Option<(Bytes, Bytes)>,
     rest: Scan<'a>,
     keys: PhantomData<fn() -> K>,

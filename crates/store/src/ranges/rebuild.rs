@@ -10,10 +10,10 @@ use crate::layout;
 use crate::sizing::Sizing;
 use crate::stats::Count;
 use crate::stripes::Locked;
+use crate::sync::atomic::Ordering;
 use crate::two_maps::{self, Difference};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
-use std::sync::atomic::Ordering;
 use twiceshy::{
     Hash,
     error::{AdaptError, InsertError},
@@ -21,8 +21,11 @@ use twiceshy::{
     range::{self, RangeKey},
 };
 
-/// The highest load of a filter. Beyond it, inserts are slow.
-const FULL: f64 = 0.95;
+/// The maximum load of a filter. Inserts into a fuller filter are slow.
+pub(super) const FULL: f64 = 0.95;
+
+/// The maximum load of a filter that was rebuilt because repairs had filled it.
+const ROOMY: f64 = 0.8;
 
 /// All hashes.
 const ALL: RangeInclusive<Hash> = Hash::MIN..=Hash::MAX;
@@ -46,8 +49,9 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(())
     }
 
-    /// Rebuilds the filter from the data in the backend, which clears ghosts. First it makes the two maps
-    /// equal if they differ. Writes wait in the meantime; lookups don't.
+    /// Rebuilds the filter from the data in the backend. This clears *ghosts*, which are fingerprints without
+    /// a key. If the map of keys and the reverse map differ, this first makes them equal. Writes wait in the
+    /// meantime; lookups don't.
     ///
     /// # Errors
     /// If the backend fails, or if there is no memory; nothing is lost then.
@@ -56,8 +60,48 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.storage.invalidate_saved()?;
         let locked = self.stripes.lock([ALL]);
         self.reconcile()?;
-        let capacity = self.filter().capacity;
-        self.replace(&locked, capacity)?;
+        let is_due = self.take_due();
+        self.replace_with_room(&locked, is_due)
+    }
+
+    /// Notes that repairs have filled the filter of a generation, so that the next write rebuilds it.
+    pub(super) fn wants_room_in(&self, generation: u64) {
+        self.due.store(generation + 1, Ordering::Relaxed);
+    }
+
+    /// Rebuilds the filter if repairs have filled it. If that fails, it goes on with the old one. Don't hold a
+    /// stripe.
+    pub(super) fn make_room_for_repairs(&self) {
+        if self.due.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let locked = self.stripes.lock([ALL]);
+        if self.take_due() {
+            // The failure is counted. The next repair that is skipped leads to another try.
+            let _ = self.replace_with_room(&locked, true);
+        }
+    }
+
+    /// Returns whether repairs have filled the filter, and forgets it. The caller holds all stripes.
+    fn take_due(&self) -> bool {
+        self.due.swap(0, Ordering::Relaxed) == self.filter().generation + 1
+    }
+
+    /// Builds a filter of the same capacity, in which repairs that were forgotten take no room. If repairs
+    /// have filled the old one, and the new one is still rather full, builds a larger one.
+    fn replace_with_room(&self, locked: &Locked<'_, Mistakes>, is_due: bool) -> Result<()> {
+        let state = || {
+            let current = self.filter();
+            (current.capacity, current.filter.load())
+        };
+        let (capacity, load) = state();
+        // If only one place in the filter is full, a new one of the same size may be full there, too.
+        let is_full_somewhere = is_due && load <= ROOMY;
+        self.replace(locked, if is_full_somewhere { doubled(capacity) } else { capacity })?;
+        let (capacity, load) = state();
+        if is_due && load > ROOMY {
+            self.replace(locked, doubled(capacity))?;
+        }
         Ok(())
     }
 
@@ -105,7 +149,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            // Don't count "full" as a try: the next try uses a larger filter, until there is no memory.
+            // A full filter doesn't count as a try, because the next try uses a larger filter, until memory
+            // runs out.
             tries += u32::from(!is_full(&error));
             if tries > TRIES {
                 return Err(error);
@@ -128,20 +173,35 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(())
     }
 
-    /// Builds a filter for at least `capacity` members, and replaces the current one, which answers in the
-    /// meantime. Returns the census of the members.
-    fn replace(&self, locked: &Locked<'_, Mistakes>, mut capacity: usize) -> Result<Census> {
+    /// Builds a filter for at least `capacity` members, and replaces the current filter with it. The current
+    /// filter answers in the meantime. Returns the census of the members.
+    fn replace(&self, locked: &Locked<'_, Mistakes>, capacity: usize) -> Result<Census> {
+        let built = self.build(locked, capacity);
+        self.rebuild_bytes.store(0, Ordering::Relaxed);
+        let is_built = built.is_ok();
+        self.counters.add(if is_built { Count::Rebuilds } else { Count::RebuildsFailed }, 1);
+        let (filter, capacity, census) = built?;
+        self.is_outdated.store(true, Ordering::Release);
+        let mut current = self.filter_mut();
+        let generation = current.generation + 1;
+        *current = Current { filter, capacity, generation };
+        Ok(census)
+    }
+
+    /// Builds a filter for at least `capacity` members. Returns it with its capacity, and the census of the
+    /// members.
+    fn build(
+        &self,
+        locked: &Locked<'_, Mistakes>,
+        mut capacity: usize,
+    ) -> Result<(Filter<K>, usize, Census)> {
         loop {
             let sizing = Sizing { capacity, ..self.sizing };
             let longest_range = self.partitions.longest_range();
             let mut filter = builder(&sizing, longest_range, &self.secret).build()?;
+            self.rebuild_bytes.store(filter.stats().memory, Ordering::Relaxed);
             match self.fill(&mut filter, locked) {
-                Ok(census) => {
-                    let mut current = self.filter_mut();
-                    let generation = current.generation + 1;
-                    *current = Current { filter, capacity, generation };
-                    return Ok(census);
-                }
+                Ok(census) => return Ok((filter, capacity, census)),
                 Err(error) if is_full(&error) => capacity = doubled(capacity),
                 Err(error) => return Err(error),
             }
@@ -158,7 +218,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         };
         self.counters.add(Count::BackendScans, 1);
         let mut members = self.listed(&ALL).peekable();
-        // Inserted members that the filter may confuse with the next mistake.
+        // Members that are already inserted, and that the filter may confuse with the next mistake.
         let mut near: VecDeque<(Hash, Number<K>)> = VecDeque::new();
         for mistake in locked.stripes(&ALL).flat_map(|mistakes| mistakes.within(&ALL)) {
             let suspects = filter.suspects(Number::new(mistake.first));
@@ -231,7 +291,7 @@ pub(super) fn adapt<K: StoredKey>(
     span: Span,
     members: &[Number<K>],
 ) -> Result<Option<u64>, AdaptError> {
-    // A failed write may have left a member among the mistakes.
+    // A failed write may have made a kept mistake a member.
     if members.iter().any(|member| span.contains(member.number())) {
         return Ok(None);
     }

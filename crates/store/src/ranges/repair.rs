@@ -1,18 +1,20 @@
 //! Repairing mistakes, and keeping them.
+//!
+//! A lookup waits for nobody. If another thread holds the stripes of its mistake, or if the filter has no
+//! room, the repair is skipped. Then the mistake may be made again, and is repaired then.
 
 use super::key::Span;
-use super::mistakes::Inserted;
-use super::rebuild::Tried;
-use super::{MOST_KEPT, Mistakes, Number, RangeStore, StoredKey};
+use super::mistakes::Place;
+use super::rebuild::FULL;
+use super::{Current, MOST_KEPT, Mistakes, Number, RangeStore, StoredKey};
 use crate::backend::{Backend, Batch, Keyspace, Unbounded};
 use crate::error::Result;
 use crate::layout;
 use crate::stats::Count;
 use crate::stripes::Locked;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
-use std::cell::Cell;
 use std::ops::RangeInclusive;
-use std::sync::atomic::Ordering;
 use twiceshy::{
     Hash,
     error::AdaptError,
@@ -22,48 +24,62 @@ use twiceshy::{
 /// The pieces of one query.
 type Pieces = SmallVec<[Span; 2]>;
 
+/// The most records that are written at once.
+const AT_ONCE: usize = 1024;
+
+/// The result of trying to repair a mistake.
+enum Outcome {
+    Repaired,
+    /// A member is in the span by now, or another thread has repaired the mistake.
+    NoMistake,
+    /// The store makes no repairs.
+    Unrepaired,
+    /// The filter can't repair the span as a whole.
+    TooLong,
+    /// Another thread holds the stripes, or there is no room.
+    Skipped,
+}
+
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
-    /// Repairs and keeps a mistake: the filter made the claim, and the span was empty.
+    /// Repairs and keeps a mistake: the filter made the claim although the span was empty. Neither waits for a
+    /// stripe, nor writes to the backend, nor rebuilds the filter.
     pub(super) fn repair(&self, span: Span, claim: range::Claim) {
-        if !self.repairs {
-            self.counters.add(Count::FalsePositives, 1);
-            return;
-        }
-        let (claim, mistaken) = (Cell::new(Some(claim)), Cell::default());
-        if self.making_room(|| self.try_repair(span, claim.take(), &mistaken)).is_err() {
-            self.counters.add(Count::RepairsFailed, 1);
+        let outcome =
+            if self.repairs { self.try_repair(span, claim) } else { Ok(Outcome::Unrepaired) };
+        let count = match outcome {
+            Ok(Outcome::Repaired) => Some(Count::Repairs),
+            Ok(Outcome::NoMistake) => return,
+            Ok(Outcome::Unrepaired) => None,
+            Ok(Outcome::TooLong) => return self.counters.add(Count::Unfiltered, 1),
+            Ok(Outcome::Skipped) => Some(Count::RepairsSkipped),
+            Err(_) => Some(Count::RepairsFailed),
+        };
+        self.counters.add(Count::FalsePositives, 1);
+        if let Some(count) = count {
+            self.counters.add(count, 1);
         }
     }
 
-    /// Tries to repair a mistake. `mistaken` tells the next try which pieces to keep: a larger filter may
-    /// answer "empty", but the mistake must be kept all the same.
-    fn try_repair(
-        &self,
-        span: Span,
-        claim: Option<range::Claim>,
-        mistaken: &Cell<Option<Pieces>>,
-    ) -> Tried<()> {
+    fn try_repair(&self, span: Span, claim: range::Claim) -> Result<Outcome> {
         let firsts: SmallVec<[u128; 2]> = self.pieces(span).map(|piece| piece.first).collect();
-        let mut locked = self.lock(&firsts);
-        let known = mistaken.take();
-        let is_known = known.is_some();
-        let pieces = known.unwrap_or_else(|| self.worth_keeping(span));
+        let Some(mut locked) = self.try_lock(&firsts) else { return Ok(Outcome::Skipped) };
+        let pieces = self.worth_keeping(span);
         let is_kept = {
             let mut pieces = pieces.iter().map(|&piece| (self.hash(piece.first), piece));
             pieces.all(|(hash, piece)| locked.stripe(hash).has(hash, piece))
         };
-        // The claim is older than the lock. It doesn't tell whether another thread has repaired a kept
-        // mistake since, or has brought back another piece of the span.
-        let claim = claim.filter(|_| !is_kept && firsts.len() == 1);
+        // The claim was made before the lock was taken. So it doesn't show whether another thread has since
+        // repaired a kept mistake, or has made another piece of the span a mistake again.
+        let claim = (!is_kept && firsts.len() == 1).then_some(claim);
         let mut claim = claim.or_else(|| self.claim(span));
-        if claim.is_none() && !is_known && is_kept {
+        if claim.is_none() && is_kept {
             // Another thread has repaired the mistake.
-            return Ok(Ok(()));
+            return Ok(Outcome::NoMistake);
         }
         while let Some(current) = claim {
             let members = self.members(current.suspects())?;
             if members.iter().any(|member| span.contains(member.number())) {
-                return Ok(Ok(()));
+                return Ok(Outcome::NoMistake);
             }
             claim = match self.adapt(span, &current, &members) {
                 Ok(ghosts) => {
@@ -72,26 +88,25 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 }
                 // The claim is from before the filter was replaced.
                 Err(AdaptError::Stale) => self.claim(span),
-                Err(AdaptError::TooLong) => {
-                    self.counters.add(Count::Unfiltered, 1);
-                    return Ok(Ok(()));
+                Err(AdaptError::TooLong) => return Ok(Outcome::TooLong),
+                Err(AdaptError::Full { .. }) => {
+                    let generation = self.filter().generation;
+                    self.wants_room_in(generation);
+                    return Ok(Outcome::Skipped);
                 }
-                Err(error) => {
-                    mistaken.set(Some(pieces));
-                    return Ok(Err(error.into()));
-                }
+                Err(error) => return Err(error.into()),
             };
         }
-        self.counters.add(Count::FalsePositives, 1);
-        self.counters.add(Count::Repairs, 1);
         if is_kept {
             self.counters.add(Count::RepeatedFalsePositives, 1);
         }
-        self.keep_all(&mut locked, &pieces)?;
-        Ok(Ok(()))
+        for &piece in &pieces {
+            self.keep(locked.stripe_mut(self.hash(piece.first)), piece);
+        }
+        Ok(Outcome::Repaired)
     }
 
-    /// Asks the filter about a span. Returns its claim, or `None` if the span is empty.
+    /// Asks the filter about a span. Returns its claim, or `None` if it answers "empty".
     pub(super) fn claim(&self, span: Span) -> Option<range::Claim> {
         match self.filter().filter.check_range(span.numbers()) {
             range::Answer::Empty => None,
@@ -99,15 +114,15 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         }
     }
 
-    /// Adapts the filter to a claim. A write nearby may have made the claim stale, but not within the
-    /// stripes that are held. So if a new claim names the same members, the listing is still true.
+    /// Adapts the filter to a claim. A write elsewhere may have made the claim stale, but no thread writes in
+    /// the stripes that are held. So if a new claim names the same members, the listing is still complete.
     fn adapt(
         &self,
         span: Span,
         claim: &range::Claim,
         members: &[Number<K>],
     ) -> Result<u64, AdaptError> {
-        let filter = &mut self.filter_mut().filter;
+        let Current { filter, generation, .. } = &mut *self.filter_mut();
         let listing = || range::Listing::new(members).dropping_ghosts();
         let mut adapted = filter.adapt(claim, listing());
         if adapted == Err(AdaptError::Stale) {
@@ -119,11 +134,16 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 range::Answer::Maybe(_) => {}
             }
         }
-        Ok(adapted?.ghosts)
+        let ghosts = adapted?.ghosts;
+        self.is_outdated.store(true, Ordering::Release);
+        if filter.load() > FULL {
+            self.wants_room_in(*generation);
+        }
+        Ok(ghosts)
     }
 
-    /// Returns the pieces of a mistake to keep: all pieces, or, if there are many, those that the filter is
-    /// wrong about.
+    /// Returns the pieces of a mistake to keep: all pieces, or, if there are more than the limit, those that
+    /// the filter is wrong about.
     fn worth_keeping(&self, span: Span) -> Pieces {
         let mut pieces: Pieces = self.pieces(span).take(MOST_KEPT + 1).collect();
         if pieces.len() > MOST_KEPT {
@@ -145,7 +165,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         })
     }
 
-    /// Lists the members in intervals of hashes. Intervals may be equal, but not overlap otherwise.
+    /// Lists the members in intervals of hashes. Two intervals may be equal, but must not overlap in part.
     pub(super) fn members(
         &self,
         hashes: impl Iterator<Item = RangeInclusive<Hash>>,
@@ -158,39 +178,35 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         listed.map(|member| Ok(member?.1)).collect()
     }
 
-    /// Keeps the pieces of a mistake, so that they are repaired again when the filter is rebuilt, or when
-    /// a new member collides with one.
-    fn keep_all(&self, locked: &mut Locked<'_, Mistakes>, pieces: &[Span]) -> Result<()> {
-        let mut batch = Batch::new();
-        for &piece in pieces {
-            self.keep(locked.stripe_mut(self.hash(piece.first)), piece, &mut batch);
-        }
-        // Write all pieces: a failed write may have left some out of the backend.
-        self.storage.write_mistakes(&batch)
-    }
-
-    fn keep(&self, mistakes: &mut Mistakes, piece: Span, batch: &mut Batch) {
+    /// Keeps a piece of a mistake, so that it is repaired again when the filter is rebuilt, or when a new
+    /// member collides with it.
+    fn keep(&self, mistakes: &mut Mistakes, piece: Span) {
         let partition = self.hash(piece.first);
-        let inserted = self.insert_mistake(mistakes, piece);
-        for joined in &inserted.joined {
-            batch.remove(Keyspace::Mistakes, stored::<K>(joined.first));
+        if mistakes.has(partition, piece) {
+            return;
         }
-        let Span { first, last } = inserted.whole;
-        batch.insert(Keyspace::Mistakes, stored::<K>(first), stored::<K>(last));
-        if self.mistakes.load(Ordering::Relaxed) > self.mistakes_kept
-            && let Some(forgotten) = mistakes.evict(partition, first)
-        {
-            batch.remove(Keyspace::Mistakes, stored::<K>(forgotten.first));
-            self.mistakes.fetch_sub(1, Ordering::Relaxed);
+        let whole = self.change(mistakes, |mistakes| mistakes.insert(partition, piece).whole);
+        if self.mistakes.load(Ordering::Relaxed) > self.mistakes_kept {
+            self.change(mistakes, |mistakes| mistakes.evict(partition, whole.first));
             self.counters.add(Count::MistakesForgotten, 1);
         }
     }
 
-    pub(super) fn insert_mistake(&self, mistakes: &mut Mistakes, piece: Span) -> Inserted {
-        let inserted = mistakes.insert(self.hash(piece.first), piece);
-        self.mistakes.fetch_add(1, Ordering::Relaxed);
-        self.mistakes.fetch_sub(inserted.joined.len(), Ordering::Relaxed);
-        inserted
+    /// Changes the mistakes of a stripe, and updates the totals.
+    pub(super) fn change<T>(
+        &self,
+        mistakes: &mut Mistakes,
+        change: impl FnOnce(&mut Mistakes) -> T,
+    ) -> T {
+        let before = (mistakes.len(), mistakes.marked());
+        let changed = change(mistakes);
+        let update = |total: &AtomicUsize, before, now| {
+            // Wraps around if there are fewer now.
+            total.fetch_add(usize::wrapping_sub(now, before), Ordering::Relaxed);
+        };
+        update(&self.mistakes, before.0, mistakes.len());
+        update(&self.marked, before.1, mistakes.marked());
+        changed
     }
 
     /// Loads kept mistakes, up to the limit.
@@ -204,9 +220,66 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                 self.counters.add(Count::MistakesForgotten, 1);
                 continue;
             }
-            self.insert_mistake(locked.stripe_mut(self.hash(piece.first)), piece);
+            let partition = self.hash(piece.first);
+            self.change(locked.stripe_mut(partition), |mistakes| mistakes.load(partition, piece));
         }
         self.storage.forget_mistakes(&batch)
+    }
+
+    /// Adds the records of some partitions that are out of date to a batch, up to `most` of them. Returns
+    /// their places. Tell [`written`](Self::written) when the batch was written.
+    pub(super) fn write_outdated(
+        locked: &mut Locked<'_, Mistakes>,
+        hashes: &RangeInclusive<Hash>,
+        most: usize,
+        batch: &mut Batch,
+    ) -> Vec<Place> {
+        let outdated = locked.stripes(hashes).flat_map(|mistakes| mistakes.outdated(hashes));
+        let outdated: Vec<_> = outdated.take(most).collect();
+        for &(place, last) in &outdated {
+            let first = stored::<K>(place.1);
+            match last {
+                Some(last) => batch.insert(Keyspace::Mistakes, first, stored::<K>(last)),
+                None => batch.remove(Keyspace::Mistakes, first),
+            }
+            locked.stripe_mut(place.0).writing(place);
+        }
+        outdated.into_iter().map(|(place, _)| place).collect()
+    }
+
+    /// Notes that records were written.
+    pub(super) fn written(&self, locked: &mut Locked<'_, Mistakes>, places: &[Place]) {
+        for &place in places {
+            self.change(locked.stripe_mut(place.0), |mistakes| mistakes.written(place));
+        }
+    }
+
+    /// Writes records that are out of date, without syncing the backend. Returns whether there are more. If
+    /// this fails, they are written later. Don't hold a stripe.
+    fn flush_some(&self) -> Result<bool> {
+        let mut locked = self.stripes.lock([Hash::MIN..=Hash::MAX]);
+        let mut batch = Batch::new();
+        let places =
+            Self::write_outdated(&mut locked, &(Hash::MIN..=Hash::MAX), AT_ONCE, &mut batch);
+        if !batch.is_empty() {
+            self.storage.write_hints(&batch)?;
+        }
+        self.written(&mut locked, &places);
+        Ok(places.len() == AT_ONCE)
+    }
+
+    /// Writes all records that are out of date, as [`flush_some`](Self::flush_some).
+    pub(super) fn flush_records(&self) -> Result<()> {
+        while self.marked.load(Ordering::Relaxed) > 0 && self.flush_some()? {}
+        Ok(())
+    }
+
+    /// Writes records if many are out of date. Call this after a write, without holding a stripe.
+    pub(super) fn flush_many_records(&self) {
+        if self.marked.load(Ordering::Relaxed) >= AT_ONCE / 2 {
+            // If this fails, the next write tries again.
+            let _ = self.flush_some();
+        }
     }
 
     /// Returns the mistakes that the backend keeps, in the order of their numbers.

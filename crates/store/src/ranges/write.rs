@@ -2,14 +2,15 @@
 
 use super::admit::Admitted;
 use super::key::Span;
-use super::repair::stored;
+use super::mistakes::Place;
 use super::{Mistakes, Number, RangeStore, StoredKey};
 use crate::backend::{Backend, BackendError, Batch, Keyspace, MAX_VALUE_BYTES};
 use crate::chunk::BATCH;
 use crate::error::Result;
 use crate::layout;
 use crate::stats::Count;
-use std::sync::atomic::Ordering;
+use crate::stripes::Locked;
+use crate::sync::atomic::Ordering;
 use twiceshy::Hash;
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
@@ -22,11 +23,11 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.put_chunk(&[(Span::one(key)?.first, value)])
     }
 
-    /// Sets the values of many keys, in batches. Each batch is written whole or not at all. If a key
-    /// occurs twice, its last value counts.
+    /// Sets the values of many keys, in batches. Each batch is written completely or not at all. If a key
+    /// occurs twice, its last value wins.
     ///
     /// # Errors
-    /// As [`put`](Self::put). Earlier batches stay written.
+    /// Returns the same errors as [`put`](Self::put). Earlier batches stay written.
     pub fn put_many<V: AsRef<[u8]>>(&self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<()> {
         let bytes = |(_, value): &(K, V)| value.as_ref().len();
         BATCH.for_each(pairs, bytes, |chunk| {
@@ -43,12 +44,12 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         if let Some((_, value)) = pairs.iter().find(|(_, value)| value.len() > MAX_VALUE_BYTES) {
             return Err(BackendError::ValueTooLong { bytes: value.len() }.into());
         }
+        self.make_room_for_repairs();
         let numbers: Vec<u128> = pairs.iter().map(|&(number, _)| number).collect();
         let admitted = self.making_room(|| self.try_admit(&numbers))?;
         let Admitted { mut locked, is_new, count } = admitted;
         let in_doubt = self.storage.is_doubtful();
         let mut batch = Batch::new();
-        let mut cut: Vec<(Hash, Span)> = Vec::new();
         for (&(number, value), is_new) in pairs.iter().zip(is_new) {
             let partition = self.hash(number);
             let bytes = Number::<K>::new(number).to_bytes();
@@ -58,24 +59,25 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             }
             let mistakes = locked.stripe_mut(partition);
             if let Some(mistake) = mistakes.around(partition, number) {
-                self.cut(mistakes, mistake, number, &mut batch);
-                cut.push((partition, mistake));
+                self.cut(mistakes, mistake, number);
             }
         }
+        let outdated = self.write_outdated_near(&mut locked, &numbers, &mut batch);
         if let Err(error) = self.storage.write(&batch) {
-            // The keys may be in the backend. Leaving them in the filter does no harm.
+            // The failed write may have put the keys into the backend. Leaving them in the filter does no
+            // harm. The filter doesn't take them for absent, so they stay cut out of the mistakes.
             self.counters.add(Count::GhostsLeft, count);
-            for (partition, mistake) in cut {
-                self.insert_mistake(locked.stripe_mut(partition), mistake);
-            }
             return Err(error);
         }
+        self.written(&mut locked, &outdated);
+        drop(locked);
+        self.flush_many_records();
         Ok(())
     }
 
     /// Removes a key and its value. Returns whether the key was there.
     ///
-    /// A failed write may show when the store is opened again. So after a failed write, a removal is
+    /// A failed write may take effect when the store is opened again. So after a failed write, a removal is
     /// written even if the key isn't found.
     ///
     /// # Errors
@@ -83,6 +85,13 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     pub fn delete(&self, key: K) -> Result<bool> {
         let span = Span::one(key)?;
         let number = span.first;
+        self.make_room_for_repairs();
+        let is_there = self.delete_number(span, number);
+        self.flush_many_records();
+        is_there
+    }
+
+    fn delete_number(&self, span: Span, number: u128) -> Result<bool> {
         let locked = self.lock(&[number]);
         let in_doubt = self.storage.is_doubtful();
         let claim = self.claim(span);
@@ -116,16 +125,33 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         removed.map(|()| is_there)
     }
 
-    /// Cuts a number that becomes a member out of a mistake, in memory and in a batch.
-    fn cut(&self, mistakes: &mut Mistakes, mistake: Span, number: u128, batch: &mut Batch) {
-        mistakes.remove(self.hash(number), mistake.first);
-        self.mistakes.fetch_sub(1, Ordering::Relaxed);
-        batch.remove(Keyspace::Mistakes, stored::<K>(mistake.first));
+    /// Adds the outdated records of all partitions of new members to the members' batch, so that after a
+    /// crash no record claims that a member isn't there.
+    fn write_outdated_near(
+        &self,
+        locked: &mut Locked<'_, Mistakes>,
+        members: &[u128],
+        batch: &mut Batch,
+    ) -> Vec<Place> {
+        if self.marked.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let mut partitions: Vec<Hash> = members.iter().map(|&number| self.hash(number)).collect();
+        partitions.sort_unstable();
+        partitions.dedup();
+        let write =
+            |partition| Self::write_outdated(locked, &(partition..=partition), usize::MAX, batch);
+        partitions.into_iter().flat_map(write).collect()
+    }
+
+    /// Cuts a new member's number out of a mistake.
+    fn cut(&self, mistakes: &mut Mistakes, mistake: Span, number: u128) {
+        let partition = self.hash(number);
+        self.change(mistakes, |mistakes| mistakes.remove(partition, mistake.first));
         // Keep both parts if there is room for one more mistake.
         let room = self.mistakes_kept.saturating_sub(self.mistakes.load(Ordering::Relaxed));
         for part in mistake.without(number).take(room) {
-            self.insert_mistake(mistakes, part);
-            batch.insert(Keyspace::Mistakes, stored::<K>(part.first), stored::<K>(part.last));
+            self.change(mistakes, |mistakes| mistakes.insert(partition, part));
         }
     }
 }

@@ -8,9 +8,10 @@ use crate::maintained::MaintainedFilter;
 use crate::options::{OpenOptions, Place};
 use crate::sizing::Sizing;
 use crate::storage::{Opened, Opening};
+use crate::sync::Mutex;
+use crate::sync::atomic::AtomicBool;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use twiceshy::{Concurrent, Snapshot, concurrent::Shard, hash::KeyedHasher};
 
 #[cfg(feature = "fjall")]
@@ -18,7 +19,7 @@ impl Store<crate::FjallBackend> {
     /// Opens the store in a directory with the default options, or creates it.
     ///
     /// # Errors
-    /// As [`OpenOptions::open`].
+    /// Returns the same errors as [`OpenOptions::open`].
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -67,11 +68,16 @@ impl OpenOptions {
         let identity = opening.identify(Kind::Points(self.layout.unwrap_or_default()))?;
         let layout = identity.layout(self.layout)?;
         let restore = |file: &Path| Concurrent::<F>::open(file);
-        let Opened { storage, filter, is_restored, .. } =
-            opening.finish(empty, Sizing::build_empty, restore, |_| true)?;
-        // A new store has no members that the filter could miss.
+        // A filter that exceeds the limit of memory is built again, from the members that fit.
+        let memory = opening.sizing.memory.unwrap_or(u64::MAX);
+        let is_wanted = |filter: &Concurrent<F>| filter.stats().memory <= memory;
+        let Opened { storage, filter, is_restored, sizing } =
+            opening.finish(empty, Sizing::build_empty, restore, is_wanted)?;
+        // A new store has no members that could be missing from the filter.
         let is_ready = is_restored || identity.is_new;
-        let maintained = MaintainedFilter::new(filter, is_ready, self.found_mistakes());
+        let sizes = sizing.shard_sizes::<F>(filter.shards(), sizing.remainder_bits::<F>()?);
+        let maintained =
+            MaintainedFilter::new(filter, is_ready, sizes, self.found_mistakes(self.mistakes_kept));
         // A filter that was saved, or that is new, is complete.
         maintained.set_complete(is_ready || layout == Layout::Merged);
         let inner = Inner {
@@ -82,9 +88,14 @@ impl OpenOptions {
             is_closing: AtomicBool::new(false),
             rebuild_error: Mutex::new(None),
         };
-        inner.load_mistakes()?;
         let inner = Arc::new(inner);
+        if is_ready {
+            // The filter may have been saved when a shard was due.
+            inner.maintained.review_all();
+        }
         let rebuilding = (!is_ready).then(|| inner.start_rebuild(self.progress.clone()));
-        Ok(Store { inner, rebuilding: rebuilding.transpose()? })
+        let rebuilding = rebuilding.transpose()?;
+        let tending = inner.start_upkeep(self.background_share);
+        Ok(Store { inner, rebuilding, tending })
     }
 }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use twiceshy::{Hash, concurrent::Shard};
 
 impl<B: Backend, F: Shard> Store<B, F> {
-    /// Returns the value of a key, if it is there.
+    /// Returns the value of a key, or `None` if the key is absent.
     ///
     /// # Errors
     /// If the backend fails. A repair that fails doesn't fail the read; it is
@@ -16,10 +16,10 @@ impl<B: Backend, F: Shard> Store<B, F> {
         inner.maintained.get(inner, hash, || inner.look_up(hash, key))
     }
 
-    /// Returns whether a key is there.
+    /// Returns whether the store has a key.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Returns the same errors as [`get`](Self::get).
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         Ok(self.get(key)?.is_some())
     }

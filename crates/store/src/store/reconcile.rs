@@ -1,12 +1,12 @@
-//! Making the two maps of the split layout equal, if they differ ([`two_maps`]), while the store is in
-//! use. Until they are known to be equal, a key that isn't listed isn't removed from the filter.
+//! Makes the two maps of the split layout equal while the store is in use; see [`two_maps`]. Until the maps
+//! are known to be equal, a key that the reverse map doesn't list isn't removed from the filter.
 
 use super::Inner;
 use crate::backend::{Backend, Keyspace};
 use crate::census::Census;
 use crate::error::Result;
+use crate::sync::atomic::Ordering;
 use crate::two_maps::{self, Difference};
-use std::sync::atomic::Ordering;
 use twiceshy::{Hash, concurrent::Shard};
 
 impl<B: Backend, F: Shard> Inner<B, F> {
@@ -41,7 +41,7 @@ impl<B: Backend, F: Shard> Inner<B, F> {
     pub(super) fn find_difference(&self) -> Result<Option<&'static str>> {
         for difference in self.compared() {
             let Some(difference) = difference? else { continue };
-            // The key may have been about to be written or removed.
+            // During the comparison, another thread may have been writing or removing the key.
             let is_still = || self.is_still(&difference);
             if self.maintained.while_locked(difference.hash, is_still)? {
                 return Ok(Some(if difference.is_unlisted {
@@ -64,7 +64,7 @@ impl<B: Backend, F: Shard> Inner<B, F> {
         Ok(if *is_unlisted { is_there && !is_listed } else { is_listed && !is_there })
     }
 
-    /// Adds a key to the reverse map and to the filter, unless it is gone by now, or listed.
+    /// Adds a key to the reverse map and to the filter, unless it was removed or listed in the meantime.
     fn list(&self, difference: &Difference) -> Result<()> {
         self.maintained.write_if(
             self,
@@ -74,17 +74,15 @@ impl<B: Backend, F: Shard> Inner<B, F> {
         )
     }
 
-    /// Removes a member from the reverse map that isn't a key. The filter may keep it as a ghost. (The
-    /// filter need not hold a wrongly listed member; then the matching fingerprint is another member's,
-    /// and must stay.)
+    /// Removes a member that isn't a key from the reverse map, but not from the filter. The filter may never
+    /// have held that member, and then a matching fingerprint belongs to another member. Otherwise the member
+    /// stays in the filter as a ghost.
     fn unlist(&self, difference: &Difference) -> Result<()> {
-        self.maintained.leaving_ghost(difference.hash, || {
-            let is_still = self.is_still(difference)?;
-            if is_still {
-                self.storage.write(&difference.correction())?;
-            }
-            Ok(is_still)
-        })
+        self.maintained.leaving_ghost(
+            difference.hash,
+            || self.is_still(difference),
+            || self.storage.write(&difference.correction()),
+        )
     }
 }
 
@@ -96,7 +94,7 @@ mod tests {
 
     /// Another thread may have put the key again since the scan.
     #[test]
-    fn unlist_keeps_key_that_is_there_while_a_write_is_in_doubt() {
+    fn unlist_keeps_an_existing_key_while_a_write_is_in_doubt() {
         let options = OpenOptions::new().capacity(100).layout(Layout::Split);
         let backend = FaultyBackend::new(MemoryBackend::new());
         let store: Store<_> = options.open_with(backend, None).unwrap();

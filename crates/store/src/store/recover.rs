@@ -1,32 +1,33 @@
 //! Rebuilding, validating and closing.
 
 use super::{Inner, Store};
-use crate::backend::{Backend, Batch, Keyspace};
+use crate::backend::Backend;
 use crate::census::Census;
 use crate::error::{Result, StoreError};
 use crate::kind::Layout;
-use crate::layout;
-use crate::maintained::REBUILD_THREAD;
+use crate::maintained::{REBUILD_THREAD, UPKEEP_THREAD};
 use crate::options::{OnProgress, Progress};
+use crate::sync::Mutex;
+use crate::sync::atomic::Ordering;
+use crate::sync::thread::{Builder, JoinHandle};
 use std::cell::Cell;
 use std::panic::resume_unwind;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, JoinHandle};
-use twiceshy::{Hash, Snapshot, concurrent::Shard};
+use std::sync::{Arc, PoisonError};
+use std::thread::panicking;
+use twiceshy::{Snapshot, concurrent::Shard};
 
-thread_local! {
+crate::sync::thread_local! {
     /// The address of the store whose filter this thread rebuilds.
     static REBUILDS: Cell<usize> = const { Cell::new(0) };
 }
 
 impl<B: Backend, F: Shard> Store<B, F> {
-    /// Waits until the whole filter answers.
+    /// Waits until all shards of the filter are ready, and the records of mistakes are counted.
     ///
     /// # Errors
-    /// If the filter couldn't be rebuilt. The store works without it all the same. Within the
-    /// [progress](crate::OpenOptions::on_progress) callback, which can't wait for itself, this always
-    /// returns [`Unready`](StoreError::Unready).
+    /// If the filter couldn't be rebuilt. The store still works without it. Within the
+    /// [progress](crate::OpenOptions::on_progress) callback, which can't wait for itself, this always returns
+    /// [`Unready`](StoreError::Unready).
     ///
     /// # Panics
     /// If the [progress](crate::OpenOptions::on_progress) callback panicked.
@@ -40,14 +41,17 @@ impl<B: Backend, F: Shard> Store<B, F> {
         let error = self.inner.rebuild_error.lock().unwrap_or_else(PoisonError::into_inner).take();
         match error {
             Some(error) => Err(error),
-            None if self.inner.maintained.is_all_ready() => Ok(()),
+            None if self.inner.maintained.is_all_ready() => {
+                self.inner.count_records();
+                Ok(())
+            }
             None => Err(StoreError::Unready),
         }
     }
 
-    /// Rebuilds the filter from the data in the backend, shard by shard, while the store is in use. This
-    /// clears ghosts, and gives remainders back the bits that growth took. In the split layout, it first
-    /// makes the two maps equal if they differ, which takes longest.
+    /// Rebuilds the filter from the data in the backend, shard by shard, while the store is in use: reads and
+    /// writes don't wait. This clears ghosts. In the split layout, this first makes the two maps equal if they
+    /// differ, which is the slowest step.
     ///
     /// # Errors
     /// If the backend fails, or if there is no memory; nothing is lost then.
@@ -61,6 +65,30 @@ impl<B: Backend, F: Shard> Store<B, F> {
         inner.maintained.rebuild_all(inner, || Ok(()), || true, |_| ())?;
         inner.maintained.set_complete(true);
         Ok(())
+    }
+
+    /// Does the work of the background thread on the current thread: rebuilds all shards that have become
+    /// too full or too empty. Returns their number. Call this now and then if the store has no
+    /// [background thread](crate::OpenOptions::background_share).
+    ///
+    /// # Errors
+    /// If the backend fails, or if there is no memory; nothing is lost then.
+    ///
+    /// ```
+    /// # use twiceshy_store::{MemoryBackend, OpenOptions, Store};
+    /// let options = OpenOptions::new().background_share(0.0);
+    /// let store: Store<_> = options.open_with(MemoryBackend::new(), None)?;
+    /// store.put_many((0..50_000_u32).map(|n| (n.to_be_bytes(), b"")))?;
+    /// for n in 0..50_000_u32 {
+    ///     store.delete(&n.to_be_bytes())?;
+    /// }
+    /// let before = store.stats().filter_bytes;
+    /// store.tend()?;
+    /// assert!(store.stats().filter_bytes < before / 2);
+    /// # Ok::<(), twiceshy_store::StoreError>(())
+    /// ```
+    pub fn tend(&self) -> Result<usize> {
+        self.inner.maintained.tend(&*self.inner)
     }
 
     /// Checks every invariant of the filter, and that the filter holds every key in the backend. In the
@@ -91,19 +119,47 @@ impl<B: Backend, F: Shard> Store<B, F> {
             }
         }
         let maintained = &self.inner.maintained;
-        self.inner.storage.close(maintained.is_exact(), |file| maintained.filter.save(file))
+        if let Some(tending) = self.tending.take() {
+            // A shard that is being rebuilt is finished. The others are due again at the next open.
+            maintained.stop();
+            // The thread catches panics.
+            let _ = tending.join();
+        }
+        // The backend may be what panicked.
+        if self.inner.storage.may_save_filter() && !panicking() {
+            // If a shard can't be rebuilt, nothing is saved.
+            let _ = maintained.rebuild_without_ghosts(&*self.inner);
+        }
+        // A saved filter relies on the records of its repairs.
+        let has_records = maintained.flush_records(&*self.inner).is_ok();
+        let is_exact = maintained.is_exact() && has_records;
+        let is_changed = maintained.is_changed();
+        self.inner.storage.close(is_exact, is_changed, |file| maintained.filter.save(file))
     }
 }
 
 impl<B: Backend, F: Shard> Inner<B, F> {
-    pub(super) fn load_mistakes(&self) -> Result<()> {
-        let kept = layout::mistakes(&self.storage.backend, &(Hash::MIN..=Hash::MAX));
-        let forgotten = self.maintained.load_mistakes(kept)?;
-        let mut batch = Batch::new();
-        for mistake in forgotten {
-            batch.remove(Keyspace::Mistakes, layout::mistake_key(mistake));
+    /// Starts the background thread, unless its share is 0. If no thread can be started, callers do its
+    /// work.
+    pub(super) fn start_upkeep(self: &Arc<Self>, share: f64) -> Option<JoinHandle<()>> {
+        if share <= 0.0 {
+            self.count_records();
+            return None;
         }
-        self.storage.forget_mistakes(&batch)
+        let inner = Arc::clone(self);
+        self.maintained.announce_thread();
+        let tend = move || inner.maintained.tend_in_background(&*inner, share.min(1.0));
+        let spawned = Builder::new().name(UPKEEP_THREAD.into()).spawn(tend);
+        if spawned.is_err() {
+            self.maintained.renounce_thread();
+            self.count_records();
+        }
+        spawned.ok()
+    }
+
+    /// Counts the records of mistakes. If that fails, the limit on them isn't kept.
+    fn count_records(&self) {
+        let _ = self.maintained.count_records(self);
     }
 
     fn address(&self) -> usize {
@@ -112,7 +168,7 @@ impl<B: Backend, F: Shard> Inner<B, F> {
 
     /// Returns whether the current thread is one of those that rebuild the filter.
     fn is_rebuilt_here(&self) -> bool {
-        REBUILDS.get() == self.address()
+        REBUILDS.with(Cell::get) == self.address()
     }
 
     /// Starts to rebuild all shards in other threads.
@@ -123,6 +179,7 @@ impl<B: Backend, F: Shard> Inner<B, F> {
         let inner = Arc::clone(self);
         let spawned = Builder::new().name(REBUILD_THREAD.into()).spawn(move || {
             if let Err(error) = inner.rebuild_at_open(progress.as_deref()) {
+                inner.maintained.rebuild_unready();
                 let mut slot = inner.rebuild_error.lock().unwrap_or_else(PoisonError::into_inner);
                 *slot = Some(error);
             }
@@ -133,13 +190,13 @@ impl<B: Backend, F: Shard> Inner<B, F> {
     /// Rebuilds all shards. Unless the listing of members is known to be complete, compares it with the
     /// census of the keys, and if they differ, makes the two maps equal.
     fn rebuild_at_open(&self, progress: Option<&(dyn Fn(Progress) + Send + Sync)>) -> Result<()> {
-        // Mark this thread as a rebuilder even if it rebuilds nothing: dropping the callback may drop the
-        // store.
-        REBUILDS.set(self.address());
+        // Mark this thread as a rebuilder even if it rebuilds nothing, because dropping the callback may drop
+        // the store.
+        REBUILDS.with(|store| store.set(self.address()));
         let shards = self.maintained.filter.shards();
         let ready = Mutex::new((0, Census::default()));
         let on_shard = |members: Census| {
-            REBUILDS.set(self.address());
+            REBUILDS.with(|store| store.set(self.address()));
             let mut ready = ready.lock().unwrap_or_else(PoisonError::into_inner);
             *ready = (ready.0 + 1, ready.1 + members);
             if let Some(progress) = progress {
@@ -155,7 +212,8 @@ impl<B: Backend, F: Shard> Inner<B, F> {
         }
         if keys != Some(members) {
             self.reconcile()?;
-            // The filter also holds members that were only in the reverse map.
+            // The filter also holds members that were only in the reverse map. Rebuild the shards that hold
+            // them.
             for shard in (0..shards).filter(|&shard| self.maintained.has_ghosts(shard)) {
                 self.maintained.rebuild_shard(self, shard, 0)?;
             }
@@ -166,8 +224,8 @@ impl<B: Backend, F: Shard> Inner<B, F> {
 }
 
 impl<B: Backend, F: Shard> Drop for Store<B, F> {
-    /// Closes the store as [`close`](Self::close) does, but ignores errors. If the filter is being
-    /// rebuilt, `drop` waits only for the current shards, and saves nothing.
+    /// [Closes](Self::close) the store, but ignores errors. If the filter is being rebuilt, `drop` waits only
+    /// for the current shards, and saves nothing.
     fn drop(&mut self) {
         self.inner.is_closing.store(true, Ordering::Relaxed);
         let _ = self.finish();

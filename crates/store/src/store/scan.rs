@@ -64,7 +64,7 @@ impl<B: Backend, F: Shard> Store<B, F> {
         self.inner.layout
     }
 
-    /// Saves the filter to a file. [`Concurrent`](twiceshy::Concurrent) filters can be opened from it.
+    /// Saves the filter to a file that a [`Concurrent`](twiceshy::Concurrent) filter can be opened from.
     ///
     /// # Errors
     /// [`StoreError::Unready`] until the filter is [ready](Self::wait_until_ready); or if the file can't

@@ -1,27 +1,26 @@
 //! Writing.
 
 use super::{Inner, Store};
-use crate::backend::{Backend, BackendError, Batch, Durability, Keyspace, MAX_VALUE_BYTES};
+use crate::backend::{Backend, BackendError, Batch, Durability, MAX_VALUE_BYTES};
 use crate::chunk::{BATCH, Chunk};
 use crate::error::{Result, StoreError};
 use crate::kind::MAX_USER_KEY_BYTES;
-use crate::layout;
 use twiceshy::{Hash, concurrent::Shard};
 
-/// How much an import sorts at once.
+/// The amount of data that an import sorts at once.
 const SORTED: Chunk = Chunk { items: 1 << 18, bytes: 64 << 20 };
 
 impl<B: Backend, F: Shard> Store<B, F> {
     /// Sets the value of a key. If the filter says that the key is new, nothing is read.
     ///
     /// # Errors
-    /// If the key or the value is too long, if the filter is full and can't grow, or if the backend fails.
+    /// If the key or the value is too long, or if the backend fails.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let inner = &self.inner;
         inner.put(&[(key, value)], &[inner.hash(key)], |batch| inner.storage.write(batch))
     }
 
-    /// Checks whether a store can hold a pair, as [`put`](Self::put) does first.
+    /// Checks whether a store can hold a pair. [`put`](Self::put) makes the same check.
     ///
     /// # Errors
     /// If the key or the value is too long.
@@ -35,11 +34,11 @@ impl<B: Backend, F: Shard> Store<B, F> {
         check_pair(key, value)
     }
 
-    /// Sets the values of many keys, in batches. Each batch is written whole or not at all. If a key
-    /// occurs twice, its last value counts.
+    /// Sets the values of many keys, in batches. Each batch is written completely or not at all. If a key
+    /// occurs twice, its last value wins.
     ///
     /// # Errors
-    /// As [`put`](Self::put). Earlier batches stay written.
+    /// Returns the same errors as [`put`](Self::put). Earlier batches stay written.
     pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: impl IntoIterator<Item = (K, V)>,
@@ -51,35 +50,44 @@ impl<B: Backend, F: Shard> Store<B, F> {
         })
     }
 
-    /// Sets the values of very many keys, faster than [`put_many`](Self::put_many). It sorts parts of the
-    /// input by hash, so that neighbours in filter and backend are written together, and syncs once, at
-    /// the end. Returns the number of pairs.
+    /// Sets the values of very many keys, faster than [`put_many`](Self::put_many). Sorts large chunks of the
+    /// input by hash, so that neighbours in the filter and in the backend are written together. Syncs only
+    /// once, at the end. Returns the number of pairs.
+    ///
+    /// The filter grows once, at the beginning, if the iterator [knows](Iterator::size_hint) how many pairs
+    /// are coming. Otherwise, it grows with each chunk.
     ///
     /// # Errors
-    /// As [`put`](Self::put). Some of the pairs before stay written.
+    /// Returns the same errors as [`put`](Self::put). Some earlier pairs stay written.
     pub fn import<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
         let inner = &self.inner;
         let mut count = 0;
-        let pairs = pairs.into_iter().inspect(|_| count += 1);
+        let pairs = pairs.into_iter();
+        inner.maintained.expect_evenly(&**inner, pairs.size_hint().0 as u64);
+        let pairs = pairs.inspect(|_| count += 1);
         let pairs = pairs.map(|(key, value)| (inner.hash(key.as_ref()), key, value));
         SORTED.for_each(pairs, bytes, |mut sorted| {
-            // A stable sort, so that the last value of a key that occurs twice counts.
+            // The sort is stable, so if a key occurs twice, its last value wins.
             sorted.sort_by_key(|&(hash, ..)| hash);
+            let hashes = sorted.iter().map(|&(hash, ..)| hash);
+            inner.maintained.expect_members(&**inner, hashes);
             BATCH.for_each(sorted, bytes, |chunk| {
                 let write = |batch: &Batch| inner.storage.write_as(batch, Durability::Buffered);
                 inner.put_chunk(&chunk, write)
             })
         })?;
+        // Pairs that were there before need no room.
+        inner.maintained.review_all();
         self.sync()?;
         Ok(count)
     }
 
     /// Removes a key and its value. Returns whether the key was there.
     ///
-    /// A failed write may show when the store is opened again. So after a failed write, a removal is
+    /// A failed write may take effect when the store is opened again. So after a failed write, a removal is
     /// written even if the key isn't found.
     ///
     /// # Errors
@@ -136,9 +144,6 @@ impl<B: Backend, F: Shard> Inner<B, F> {
                     pairs.iter().zip(hashes).zip(admitted.is_new())
                 {
                     self.layout.insert(&mut batch, hash, key, value, is_new || in_doubt);
-                    if admitted.is_mistake(hash) {
-                        batch.remove(Keyspace::Mistakes, layout::mistake_key(hash));
-                    }
                 }
                 write(&batch)
             },

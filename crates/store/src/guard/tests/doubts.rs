@@ -1,9 +1,9 @@
-//! Writes whose outcome is unknown, and databases whose hashes are not the guard's.
+//! Writes whose outcome is unknown, and databases whose hashes were made with a different secret.
 
 use super::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Lets a write of a key time out. The database doesn't show the write.
+/// Lets a write of a key time out. The write isn't visible in the database.
 fn time_out(guard: &Guard<Map>, key: u16) {
     let failed = guard.insert(&key, |_| Err::<(), _>(WriteError::Unknown(Down)));
     assert!(matches!(failed, Err(GuardError::InDoubt(Down))), "{failed:?}");
@@ -23,7 +23,7 @@ fn an_insert_that_times_out_and_arrives_after_a_repair_is_found() {
     let guard = ready();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     (100..200).for_each(|key| time_out(&guard, key));
-    // Without the record of doubts, repairs would take the keys that timed out for ghosts.
+    // If the guard did not record doubts, repairs would take the keys that timed out for ghosts.
     assert!((100..1000).all(|key| guard.get(&key) == Ok(None)));
     (100..200).for_each(|key| arrive(&guard, key, 2));
     assert!((100..200).all(|key| guard.get(&key) == Ok(Some(2))));
@@ -51,7 +51,7 @@ fn a_write_that_arrives_after_a_rebuild_is_found() {
 }
 
 #[test]
-fn a_later_write_settles_nothing() {
+fn a_key_stays_in_doubt_after_a_later_write() {
     let guard = ready();
     (0..100).for_each(|key| time_out(&guard, key));
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
@@ -63,7 +63,7 @@ fn a_later_write_settles_nothing() {
 }
 
 #[test]
-fn a_removal_that_times_out_keeps_its_key() {
+fn a_removal_that_times_out_leaves_its_key_in_the_filter() {
     let guard = ready();
     put(&guard, 7, 1).unwrap();
     let failed = guard.remove(&7, |map| {
@@ -78,7 +78,7 @@ fn a_removal_that_times_out_keeps_its_key() {
 }
 
 #[test]
-fn a_removal_reaches_the_database_while_its_key_may_be_in_doubt() {
+fn remove_of_a_key_in_doubt_calls_the_database() {
     for max_doubts in [0, 1] {
         let guard = options().max_doubts(max_doubts).open_guard(Map::default()).unwrap();
         time_out(&guard, 7);
@@ -93,7 +93,7 @@ fn a_removal_reaches_the_database_while_its_key_may_be_in_doubt() {
 
 /// A database may refuse to look up a key that a client made up.
 #[test]
-fn a_key_that_cannot_be_looked_up_can_be_settled() {
+fn settle_all_works_while_lookups_fail() {
     let guard = options().max_doubts(50).open_guard(Map::default()).unwrap();
     (0..100).for_each(|key| time_out(&guard, key));
     guard.database().refuses_lookups.store(true, Ordering::Relaxed);
@@ -104,7 +104,7 @@ fn a_key_that_cannot_be_looked_up_can_be_settled() {
 }
 
 #[test]
-fn a_refused_write_that_could_not_be_taken_back_is_cleared_by_a_repair() {
+fn a_repair_removes_a_fingerprint_that_a_refused_insert_left() {
     let guard: Guard<Map, twiceshy::TelescopingFilter> =
         options().capacity(400).open_guard_unready(Map::default()).unwrap();
     guard.rebuild().unwrap();
@@ -125,7 +125,7 @@ fn a_refused_write_that_could_not_be_taken_back_is_cleared_by_a_repair() {
         assert!(write(key, true).is_err());
         guard.database().is_unlisted.store(false, Ordering::Relaxed);
     }
-    assert!(guard.stats().ghosts_left > 0, "some can't be taken back without a listing");
+    assert!(guard.stats().ghosts_left > 0, "without a listing, some inserts can't be undone");
     for _ in 0..2 {
         assert!((300..400).all(|key| guard.get(&key) == Ok(None)));
     }
@@ -177,7 +177,7 @@ fn a_shard_with_too_many_doubts_answers_maybe_until_all_are_settled() {
     (0..100).for_each(|key| time_out(&guard, key));
     assert_eq!((guard.doubts().len(), guard.stats().shards_ready), (10, 0));
     put(&guard, 1000, 1).unwrap();
-    // Neither rebuilding nor settling the recorded doubts makes the shards trusted.
+    // Neither rebuilding nor settling the recorded doubts makes the shards ready.
     guard.rebuild().unwrap();
     guard.doubts().iter().for_each(|key| assert!(!guard.settle(key).unwrap()));
     guard.rebuild().unwrap();
@@ -263,7 +263,7 @@ fn guard_needs_a_secret_unless_it_may_generate_one() {
 }
 
 #[test]
-fn hashes_of_another_secret_fail_the_build_however_few_keys_and_shards() {
+fn the_build_fails_if_hashes_were_made_with_another_secret() {
     for (keys, shards) in [(1, 1), (1, 64), (5000, 1), (5000, 64)] {
         let guard = options().shards(shards).open_guard(foreign(keys));
         assert!(matches!(guard, Err(GuardError::ForeignHash)), "{keys} keys, {shards} shards");
@@ -271,7 +271,7 @@ fn hashes_of_another_secret_fail_the_build_however_few_keys_and_shards() {
 }
 
 #[test]
-fn a_repair_refuses_a_listing_with_foreign_hashes() {
+fn a_repair_fails_if_the_database_lists_the_wrong_keys() {
     let guard = ready();
     (0..500).for_each(|key| put(&guard, key, 1).unwrap());
     guard.database().is_shifted.store(true, Ordering::Relaxed);
@@ -285,9 +285,9 @@ fn a_repair_refuses_a_listing_with_foreign_hashes() {
 enum Op {
     Put(u16),
     Delete(u16),
-    /// A write whose outcome is unknown, and whether it is done at once.
+    /// Writes a key, with an unknown outcome. The flag says whether the write is done at once.
     TimeOut(u16, bool),
-    /// A removal whose outcome is unknown, and whether it is done at once.
+    /// Removes a key, with an unknown outcome. The flag says whether the removal is done at once.
     DeleteTimesOut(u16, bool),
     /// Lets a write that timed out arrive, if there is one.
     Arrive(u16),
@@ -333,11 +333,15 @@ impl Model {
 
     fn get(&mut self, guard: &Guard<Map>, key: u16) {
         let lookups = || guard.database().lookups.load(Ordering::Relaxed);
-        let before = lookups();
+        let (before, skipped) = (lookups(), guard.stats().repairs_skipped);
         assert_eq!(guard.get(&key), Ok(self.rows.get(&key).copied()), "{key}");
         let is_mistake = lookups() > before && !self.rows.contains_key(&key);
         if is_mistake && !self.doubts.contains(&key) && !self.has_overflowed {
             assert!(self.mistakes.insert(key), "{key} is a mistake again");
+        }
+        // A filter without room skips the repair.
+        if guard.stats().repairs_skipped > skipped {
+            self.mistakes.remove(&key);
         }
     }
 }
@@ -356,7 +360,7 @@ proptest! {
                     model.mistakes.remove(&key);
                 }
                 Op::Delete(key) => {
-                    // If the key is absent, a removal asks as `get` does.
+                    // A removal of an absent key asks the filter, like `get`.
                     if model.rows.remove(&key).is_some() || model.doubts.contains(&key) {
                         delete(&guard, key).unwrap();
                     } else {

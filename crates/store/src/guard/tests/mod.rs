@@ -21,7 +21,7 @@ struct Map {
     is_down: AtomicBool,
     is_unlisted: AtomicBool,
     refuses_lookups: AtomicBool,
-    /// Whether the database lists a different interval, half of all hashes away.
+    /// Whether the database lists a wrong interval, shifted by half of all hashes.
     is_shifted: AtomicBool,
 }
 
@@ -84,7 +84,7 @@ fn hasher() -> KeyedHasher {
     KeyedHasher::new(&secret())
 }
 
-/// Returns options of a bad filter: most absent keys are mistakes at first.
+/// Returns options of a filter so poor that most absent keys are mistakes at first.
 fn options() -> OpenOptions {
     OpenOptions::new().capacity(16).false_positive_rate(0.2).shards(4).secret(secret())
 }
@@ -107,7 +107,7 @@ fn delete(guard: &Guard<Map>, key: u16) -> Result<bool, GuardError<Down>> {
 }
 
 #[test]
-fn columns_are_in_the_order_of_hashes() {
+fn hash_columns_sort_like_hashes() {
     let hashes = [0, 1, 1 << 64, 7 << 90, u128::MAX >> 1, 1 << 127, u128::MAX];
     let columns = hashes.map(|value| hash_column(Hash::from_u128(value)));
     assert!(columns.is_sorted());
@@ -131,7 +131,7 @@ fn keys_in_the_database_are_found_from_the_start() {
 }
 
 #[test]
-fn many_keys_are_written_together_and_each_is_one_member() {
+fn insert_many_makes_each_distinct_key_one_member() {
     let guard = options().open_guard(Map::default()).unwrap();
     put(&guard, 3, 0).unwrap();
     let keys = [1, 2, 3, 2, 1];
@@ -160,7 +160,7 @@ fn a_refused_write_leaves_nothing_in_the_filter() {
 }
 
 #[test]
-fn a_repair_that_fails_is_counted_and_fails_no_read() {
+fn a_failed_repair_is_counted_and_the_read_succeeds() {
     let guard = options().open_guard(Map::default()).unwrap();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     guard.database().is_unlisted.store(true, Ordering::Relaxed);
@@ -178,9 +178,9 @@ fn a_repair_that_fails_is_counted_and_fails_no_read() {
     );
 }
 
-/// A write that was done but not acknowledged leaves a member among the mistakes.
+/// A write that was done but not acknowledged makes a kept mistake a member.
 #[test]
-fn a_mistake_that_is_a_member_hinders_no_neighbour() {
+fn a_kept_mistake_that_is_a_member_does_not_block_inserts() {
     let guard = options().open_guard(Map::default()).unwrap();
     (0..50).for_each(|key| put(&guard, key, 1).unwrap());
     assert!((50..500).all(|key| guard.get(&key) == Ok(None)));
@@ -198,7 +198,7 @@ fn a_mistake_that_is_a_member_hinders_no_neighbour() {
 }
 
 #[test]
-fn no_more_mistakes_are_kept_than_the_limit() {
+fn kept_mistakes_stay_within_the_limit() {
     let guard = options().mistakes_kept(10).open_guard(Map::default()).unwrap();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     assert!((100..1000).all(|key| guard.get(&key) == Ok(None)));
@@ -206,9 +206,39 @@ fn no_more_mistakes_are_kept_than_the_limit() {
     assert_eq!((stats.mistakes, stats.mistakes + stats.mistakes_forgotten), (10, stats.repairs));
 }
 
+#[test]
+fn a_batch_of_any_size_is_inserted_into_a_small_guard() {
+    let guard = options().shards(1).open_guard(Map::default()).unwrap();
+    let keys: Vec<u16> = (0..50_000).collect();
+    let hashes: Vec<Hash> = keys.iter().map(|key| guard.hash(key)).collect();
+    let insert = |map: &Map| {
+        keys.iter().zip(&hashes).for_each(|(&key, &hash)| map.insert(hash, key, 1));
+        Ok(())
+    };
+    guard.insert_many(&keys, insert).unwrap();
+    assert_eq!(guard.stats().members, 50_000);
+    assert!(keys.iter().step_by(97).all(|key| guard.get(key) == Ok(Some(1))));
+    guard.validate().unwrap();
+}
+
+#[test]
+fn statistics_wait_for_no_write() {
+    let _deadline = Deadline::new();
+    let guard = options().open_guard(Map::default()).unwrap();
+    (0..50).for_each(|key| put(&guard, key, 1).unwrap());
+    assert!((50..500).all(|key| guard.get(&key) == Ok(None)));
+    let hash = guard.hash(&500);
+    let stats = guard.insert(&500, |map| {
+        map.insert(hash, 500, 1);
+        Ok(guard.stats())
+    });
+    let stats = stats.unwrap();
+    assert!(stats.mistakes > 0 && stats.list_bytes > 16 * stats.mistakes, "{stats:?}");
+}
+
 /// Each writer has its own keys, and readers read all keys. No acknowledged key may ever be missing.
 #[test]
-fn threads_lose_no_member() {
+fn no_acknowledged_key_is_missing_while_threads_write() {
     const WRITERS: u16 = 3;
     let _deadline = Deadline::new();
     let guard = options().open_guard(Map::default()).unwrap();
@@ -243,6 +273,7 @@ fn threads_lose_no_member() {
         assert!(ends.iter().all(Result::is_ok));
     });
     let stats = guard.stats();
-    assert_eq!((stats.repairs_failed, stats.repeated_false_positives), (0, 0));
+    // A mistake that is repaired while its shard is swapped may be made once more.
+    assert!(stats.repairs_failed == 0 && stats.repeated_false_positives < 5, "{stats:?}");
     assert_eq!(stats.members, guard.database().rows().len() as u64);
 }

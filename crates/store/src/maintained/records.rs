@@ -1,0 +1,393 @@
+//! Records of repaired mistakes, which are on their way to the database.
+//!
+//! A [`Store`](crate::Store) keeps no mistakes in memory. The database keeps a *record* of each repaired
+//! mistake, which is read in two cases: when a shard is rebuilt, and when a new member lands where the
+//! filter [shows](twiceshy::concurrent::Shard::has_repairs_near) that something was repaired. A repair
+//! queues its record in memory, and somebody else writes it: a later put or delete, a background thread,
+//! or closing. So a lookup never writes.
+//!
+//! # Invariants
+//! 1. A repair queues its record *before* it changes the filter. If the queue is full, it doesn't happen.
+//!    So every mistake that the current build of a shard has repaired has a record, in the queue or in the
+//!    database, unless the record was forgotten to make room for others.
+//! 2. A record leaves the queue only after it was written. A reader reads the queue first, and then the
+//!    database, so it sees every record that moves in the meantime.
+//! 3. Records are written and deleted by one thread at a time, which holds `moving`. A rebuild that thins
+//!    out records first lists them as *doomed*, and deletes those that are still doomed after the swap. A
+//!    record that is queued again isn't doomed any more, because the new filter may have repaired it.
+//! 4. A record is only a hint. Its key may be a member by now, so every reader subtracts the members. A
+//!    crash may lose records, and each may then cost one visit to the database.
+//!
+//! Nobody waits for `moving` while holding a stripe.
+
+use super::{MaintainedFilter, Source};
+use crate::stats::Count;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::{PoisonError, TryLockError};
+use twiceshy::{Hash, concurrent::Shard};
+
+/// The most records that wait in memory.
+const MOST: usize = 1024;
+
+/// The most bytes of memory that queued records take, about: a tree fills its nodes to two thirds.
+pub(super) const MOST_BYTES: u64 = (MOST * size_of::<Hash>() * 3 / 2) as u64;
+
+/// A rebuilt shard keeps at least this many records of earlier builds, or one per `MEMBERS` of its members.
+/// With fresh remainders, few of these mistakes would come back, and all take memory during a rebuild.
+const FEW: usize = 64;
+const MEMBERS: usize = 4;
+
+/// The number of records that are counted at once.
+const COUNTED_AT_ONCE: usize = 1 << 14;
+
+/// The queue of records, and the number of those in the database.
+pub(super) struct Records {
+    state: Mutex<State>,
+    /// The number of queued records.
+    queued: AtomicUsize,
+    /// Held while records are written or deleted.
+    moving: Mutex<()>,
+    /// The number of records in the database. After a failed write, it may be too low.
+    written: AtomicUsize,
+    /// Whether the database may have records.
+    may_be_written: AtomicBool,
+    /// The first record that was not counted yet since the store was opened, or `None` if all were. A thread
+    /// that holds this may take `moving`.
+    counted: Mutex<Option<Hash>>,
+}
+
+impl Default for Records {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            queued: AtomicUsize::new(0),
+            moving: Mutex::default(),
+            written: AtomicUsize::new(0),
+            may_be_written: AtomicBool::new(true),
+            counted: Mutex::new(Some(Hash::MIN)),
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    queue: BTreeSet<Hash>,
+    /// Records to delete after a rebuild. The value is the number of the rebuild, and whether the record is a
+    /// surplus one. Otherwise, its key is a member.
+    doomed: BTreeMap<Hash, (u64, bool)>,
+    /// The number of the next rebuild.
+    next: u64,
+}
+
+/// The result of queueing a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queued {
+    New,
+    /// The record was queued before.
+    Before,
+    /// There is no room.
+    Full,
+}
+
+impl Records {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No step under this lock can panic half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a record.
+    pub(super) fn push(&self, mistake: Hash) -> Queued {
+        let mut state = self.state();
+        if state.queue.contains(&mistake) {
+            return Queued::Before;
+        }
+        if state.queue.len() >= MOST {
+            return Queued::Full;
+        }
+        state.doomed.remove(&mistake);
+        state.queue.insert(mistake);
+        self.queued.store(state.queue.len(), Ordering::Release);
+        Queued::New
+    }
+
+    /// Takes back a record whose mistake was not repaired.
+    pub(super) fn withdraw(&self, mistake: Hash) {
+        self.remove(&[mistake]);
+    }
+
+    fn remove(&self, records: &[Hash]) {
+        let mut state = self.state();
+        for record in records {
+            state.queue.remove(record);
+        }
+        self.queued.store(state.queue.len(), Ordering::Release);
+    }
+
+    fn queued_within(&self, hashes: &RangeInclusive<Hash>) -> Vec<Hash> {
+        if self.queued.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        self.state().queue.range(hashes.clone()).copied().collect()
+    }
+
+    /// Returns the number of queued records.
+    pub(super) fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes of memory that queued records take.
+    pub(super) fn memory(&self) -> u64 {
+        self.queued() as u64 * MOST_BYTES / MOST as u64
+    }
+
+    /// Returns the number of records in the queue and in the database.
+    pub(super) fn len(&self) -> usize {
+        self.written.load(Ordering::Relaxed) + self.queued()
+    }
+
+    pub(super) fn is_half_full(&self) -> bool {
+        self.queued() >= MOST / 2
+    }
+
+    fn lock_moving(&self) -> MutexGuard<'_, ()> {
+        self.moving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops dooming the records of a rebuild, and returns them.
+    fn take_doomed(&self, rebuild: u64) -> Vec<(Hash, bool)> {
+        let mut state = self.state();
+        let taken = state.doomed.extract_if(.., |_, (number, _)| *number == rebuild);
+        taken.map(|(hash, (_, is_surplus))| (hash, is_surplus)).collect()
+    }
+}
+
+/// Records that a rebuild will delete. If it fails, they stay.
+pub(super) struct Doomed<'a> {
+    records: &'a Records,
+    rebuild: u64,
+}
+
+impl Drop for Doomed<'_> {
+    fn drop(&mut self) {
+        self.records.take_doomed(self.rebuild);
+    }
+}
+
+impl<F: Shard> MaintainedFilter<F> {
+    /// Counts some of the records in the database after a store was opened, and deletes those beyond the
+    /// limit. Returns whether there are more to count. Until all are counted, the database may have more
+    /// records than are counted.
+    pub(crate) fn count_some_records<S: Source>(&self, source: &S) -> Result<bool, S::Error> {
+        let mut counted = self.records.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(start) = *counted else { return Ok(false) };
+        let _moving = self.records.lock_moving();
+        let rest = start..=Hash::MAX;
+        let some = source.recorded(&rest).take(COUNTED_AT_ONCE);
+        let some = some.collect::<Result<Vec<Hash>, S::Error>>()?;
+        let written = self.records.written.load(Ordering::Relaxed);
+        let room = self.policy.kept().saturating_sub(written).min(some.len());
+        let (kept, forgotten) = some.split_at(room);
+        if !forgotten.is_empty() {
+            source.write_records(&[], forgotten)?;
+            self.records.state().doomed.retain(|record, _| !forgotten.contains(record));
+        }
+        self.records.written.fetch_add(kept.len(), Ordering::Relaxed);
+        self.counters.add(Count::MistakesForgotten, forgotten.len() as u64);
+        let after = some.last().and_then(|last| last.as_u128().checked_add(1));
+        *counted = after.filter(|_| some.len() == COUNTED_AT_ONCE).map(Hash::from_u128);
+        if counted.is_none() && self.records.written.load(Ordering::Relaxed) == 0 {
+            // A record whose write has failed is still queued.
+            self.records.may_be_written.store(false, Ordering::Release);
+        }
+        Ok(counted.is_some())
+    }
+
+    /// Counts all records in the database, unless that was done.
+    pub(crate) fn count_records<S: Source>(&self, source: &S) -> Result<(), S::Error> {
+        while self.count_some_records(source)? {}
+        Ok(())
+    }
+
+    /// Writes all queued records to the database, without syncing it. If that fails, they stay queued.
+    /// Call this from time to time, and before the database is synced or closed. Don't hold a stripe.
+    ///
+    /// A record that is in the database already shows that its mistake came back, which is counted.
+    pub(crate) fn flush_records<S: Source>(&self, source: &S) -> Result<(), S::Error> {
+        if self.records.queued.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        let _moving = self.records.lock_moving();
+        self.flush_moving(source)
+    }
+
+    /// Writes the queued records if there are many, unless another thread does so.
+    pub(super) fn flush_many_records<S: Source>(&self, source: &S) {
+        if !self.records.is_half_full() {
+            return;
+        }
+        let _moving = match self.records.moving.try_lock() {
+            Ok(moving) => moving,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        // The records stay queued. The next write tries again.
+        let _ = self.flush_moving(source);
+    }
+
+    fn flush_moving<S: Source>(&self, source: &S) -> Result<(), S::Error> {
+        let queued = self.records.queued_within(&(Hash::MIN..=Hash::MAX));
+        let most = self.policy.kept();
+        // If even the new records are too many, some of them are never written.
+        let (dropped, new) = queued.split_at(queued.len().saturating_sub(most));
+        let mut repeated = 0;
+        for &record in &queued {
+            repeated += usize::from(source.is_recorded(record)?);
+        }
+        let written = self.records.written.load(Ordering::Relaxed);
+        let others = written.saturating_sub(repeated);
+        let forgotten = to_forget(source, &queued, (others + new.len()).saturating_sub(most))?;
+        self.records.may_be_written.store(true, Ordering::Release);
+        source.write_records(new, &[dropped, &forgotten].concat())?;
+        self.records.state().doomed.retain(|record, _| forgotten.binary_search(record).is_err());
+        let count = (others + new.len()).saturating_sub(forgotten.len());
+        self.records.written.store(count, Ordering::Relaxed);
+        self.records.remove(&queued);
+        let lost = dropped.len() + forgotten.len();
+        self.counters.add(Count::MistakesForgotten, lost as u64);
+        self.counters.add(Count::RepeatedFalsePositives, repeated as u64);
+        Ok(())
+    }
+
+    /// Returns the records in an interval, in order.
+    pub(super) fn records_within<S: Source>(
+        &self,
+        source: &S,
+        hashes: &RangeInclusive<Hash>,
+    ) -> Result<Vec<Hash>, S::Error> {
+        let mut records = self.records.queued_within(hashes);
+        if self.records.may_be_written.load(Ordering::Acquire) {
+            self.counters.add(Count::BackendScans, 1);
+            for record in source.recorded(hashes) {
+                records.push(record?);
+            }
+            records.sort_unstable();
+            records.dedup();
+        }
+        Ok(records)
+    }
+
+    /// Returns the records of a shard that a rebuild repairs from the start: all that are queued, and some of
+    /// the others. The rest is doomed, and so are the records of members.
+    /// Call this after the rebuild has begun to take notes.
+    pub(super) fn records_to_repair<S: Source>(
+        &self,
+        source: &S,
+        hashes: &RangeInclusive<Hash>,
+        members: &super::notes::Roll,
+    ) -> Result<(BTreeSet<Hash>, Doomed<'_>), S::Error> {
+        let _moving = self.records.lock_moving();
+        let mut records: BTreeSet<Hash> = self.records.queued_within(hashes).into_iter().collect();
+        let (mut old, mut doomed) = (Vec::new(), Vec::new());
+        if self.records.may_be_written.load(Ordering::Acquire) {
+            self.counters.add(Count::BackendScans, 1);
+            for record in source.recorded(hashes) {
+                let record = record?;
+                if members.contains(record) {
+                    doomed.push((record, false));
+                } else if !records.contains(&record) {
+                    old.push(record);
+                }
+            }
+        }
+        let most = (members.len() / MEMBERS).max(FEW);
+        let surplus = old.len().saturating_sub(most);
+        for (at, record) in old.iter().copied().enumerate() {
+            // Spread the surplus evenly.
+            if at * surplus / old.len() == (at + 1) * surplus / old.len() {
+                records.insert(record);
+            } else {
+                doomed.push((record, true));
+            }
+        }
+        let mut state = self.records.state();
+        doomed.retain(|(record, _)| !state.queue.contains(record));
+        let rebuild = state.next;
+        state.next += 1;
+        let doomed = doomed.into_iter().map(|(record, is_surplus)| (record, (rebuild, is_surplus)));
+        state.doomed.extend(doomed);
+        Ok((records, Doomed { records: &self.records, rebuild }))
+    }
+
+    /// Deletes the doomed records of a shard that was swapped. If that fails, they stay.
+    pub(super) fn forget_doomed<S: Source>(&self, source: &S, doomed: &Doomed<'_>) {
+        let _moving = self.records.lock_moving();
+        let taken = self.records.take_doomed(doomed.rebuild);
+        let hashes: Vec<Hash> = taken.iter().map(|&(hash, _)| hash).collect();
+        if hashes.is_empty() || source.write_records(&[], &hashes).is_err() {
+            return;
+        }
+        let left = self.records.written.load(Ordering::Relaxed).saturating_sub(hashes.len());
+        self.records.written.store(left, Ordering::Relaxed);
+        let surplus = taken.iter().filter(|&&(_, is_surplus)| is_surplus).count();
+        self.counters.add(Count::MistakesForgotten, surplus as u64);
+    }
+}
+
+/// Returns this many records in the database that are not `new`: for each new record, one that
+/// follows it.
+fn to_forget<S: Source>(source: &S, new: &[Hash], count: usize) -> Result<Vec<Hash>, S::Error> {
+    let mut chosen = BTreeSet::new();
+    for &start in new.iter().cycle().take(count) {
+        let is_free = |record: &Result<Hash, S::Error>| match record {
+            Ok(record) => new.binary_search(record).is_err() && !chosen.contains(record),
+            Err(_) => true,
+        };
+        let after = source.recorded(&(start..=Hash::MAX)).find(is_free);
+        let next = after.or_else(|| source.recorded(&(Hash::MIN..=start)).find(is_free));
+        match next.transpose()? {
+            Some(record) => chosen.insert(record),
+            None => break,
+        };
+    }
+    Ok(chosen.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: RangeInclusive<Hash> = Hash::MIN..=Hash::MAX;
+
+    fn hash(number: u128) -> Hash {
+        Hash::from_u128(number)
+    }
+
+    #[test]
+    fn queue_is_bounded_and_has_no_duplicates() {
+        let records = Records::default();
+        assert!((0..MOST as u128).all(|number| records.push(hash(number)) == Queued::New));
+        assert_eq!(records.push(hash(7)), Queued::Before);
+        assert_eq!(records.push(hash(1 << 20)), Queued::Full);
+        assert!(records.is_half_full() && records.len() == MOST);
+        records.withdraw(hash(7));
+        assert_eq!(records.push(hash(1 << 20)), Queued::New);
+        records.remove(&records.queued_within(&ALL));
+        assert_eq!((records.len(), records.queued_within(&ALL)), (0, Vec::new()));
+    }
+
+    #[test]
+    fn record_that_is_queued_again_is_not_doomed() {
+        let records = Records::default();
+        let rebuild = |number| if (3..=5).contains(&number) { 1 } else { 2 };
+        let doomed = (0..10).map(|number| (hash(number), (rebuild(number), true)));
+        records.state().doomed.extend(doomed);
+        assert_eq!(records.push(hash(4)), Queued::New);
+        assert_eq!(records.take_doomed(1), [(hash(3), true), (hash(5), true)]);
+        drop(Doomed { records: &records, rebuild: 1 });
+        assert_eq!(records.take_doomed(2).len(), 7);
+        assert!(records.take_doomed(2).is_empty());
+    }
+}

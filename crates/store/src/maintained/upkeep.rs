@@ -1,0 +1,553 @@
+//! Deciding when a shard is rebuilt, and by whom.
+//!
+//! A shard grows, shrinks, and gets room for new repairs in one way: it is [rebuilt](super::rebuild) from its
+//! members. A change that leaves a shard too full or too empty makes it *due*. A background thread rebuilds
+//! due shards one after the other. It works only a share of the time, unless a writer waits. A filter without
+//! such a thread is tended by its callers: a write rebuilds a shard that is full, and
+//! [`tend`](MaintainedFilter::tend) rebuilds all that are due. A lookup never rebuilds anything.
+//!
+//! # Rules
+//! - Nobody waits for room while holding a stripe, or the lock of a shard's writes.
+//! - Writers slow down before a shard is full: from the moment it is due, each write is delayed a little, at
+//!   most by [`LONGEST_DELAY`], and the more the fuller the shard is. So they rarely find it full. If they
+//!   do, they wait until it is rebuilt, which is counted.
+//! - A rebuild that fails is tried again, after a delay that doubles each time. If its shard has no room for a
+//!   new member in the meantime, the shard answers "maybe" to every query, and takes any number of writes.
+//! - If the background thread ends, its callers do its work.
+//! - If memory is limited, and a full shard would take too much with any remainders, the shard is *given up*: it
+//!   answers "maybe", and isn't listed again before many members were removed.
+
+use super::{MaintainedFilter, Source, Upkept};
+use crate::sizing::{CROWDED, Reason};
+use crate::stats::Count;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard, sleep};
+use scopeguard::ScopeGuard;
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+use twiceshy::{
+    Hash,
+    concurrent::{Fill, Shard},
+};
+
+/// The name of the background thread.
+pub(crate) const THREAD: &str = "twiceshy-upkeep";
+
+/// The longest time that a write is delayed because its shard is nearly full.
+const LONGEST_DELAY: Duration = Duration::from_millis(1);
+
+/// The time after which a rebuild that has failed is tried again. It doubles with each failure.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LAST_RETRY: Duration = Duration::from_mins(1);
+
+/// The longest time that a writer waits before it looks whether its shard has room now. The shard may
+/// also be rebuilt by a call that isn't counted.
+const LONGEST_WAIT: Duration = Duration::from_millis(10);
+
+/// The number of entries that a shard gets room for at least, if a writer has found none.
+pub(super) const LEAST_ROOM: usize = 64;
+
+/// The shards that are due, and the state of the background thread.
+pub(super) struct Upkeep {
+    work: Mutex<Work>,
+    /// Wakes the background thread.
+    has_work: Condvar,
+    /// Wakes writers that wait for a rebuild.
+    has_rebuilt: Condvar,
+    /// Held during a rebuild, except while all shards are rebuilt and memory isn't limited.
+    pub(super) one_at_a_time: Mutex<()>,
+    /// Bytes that running rebuilds take.
+    pub(super) rebuild_bytes: AtomicU64,
+    /// Duration of all rebuilds, and of the longest one, in nanoseconds.
+    pub(super) rebuild_time: AtomicU64,
+    pub(super) longest_rebuild: AtomicU64,
+}
+
+/// What a shard has more of, or less.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A member or a repair was added, or a new member was taken back.
+    Addition,
+    /// A member was removed from the database.
+    Removal,
+}
+
+#[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent")]
+struct Work {
+    due: VecDeque<usize>,
+    /// Shards whose rebuild has failed, and when to try again.
+    failed: Vec<(Instant, usize)>,
+    /// Number of writers that wait for a rebuild.
+    waiting: usize,
+    /// Number of rebuilds that were tried.
+    tried: u64,
+    /// Whether lookups have left repairs or records to the background thread.
+    has_repairs: bool,
+    /// Whether the last piece of work was repairs.
+    was_repairing: bool,
+    /// Whether the records in the database were counted, or can't be.
+    has_counted: bool,
+    has_thread: bool,
+    is_stopping: bool,
+}
+
+/// A piece of background work.
+enum Task {
+    Rebuild(usize),
+    /// Make deferred repairs, and write records.
+    Repairs,
+    /// Count records, when there is nothing else to do.
+    Count,
+}
+
+/// The most deferred repairs that are made before the background thread rests.
+const REPAIRS_AT_ONCE: usize = 64;
+
+impl Upkeep {
+    pub(super) fn new() -> Self {
+        Self {
+            work: Mutex::default(),
+            has_work: Condvar::new(),
+            has_rebuilt: Condvar::new(),
+            one_at_a_time: Mutex::new(()),
+            rebuild_bytes: AtomicU64::new(0),
+            rebuild_time: AtomicU64::new(0),
+            longest_rebuild: AtomicU64::new(0),
+        }
+    }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_thread(&self) -> bool {
+        self.work().has_thread
+    }
+
+    /// Wakes the writers that wait for a rebuild, because one was tried.
+    fn announce_rebuild(&self) {
+        self.work().tried += 1;
+        self.has_rebuilt.notify_all();
+    }
+
+    /// Counts the duration of a rebuild.
+    pub(super) fn count(&self, time: Duration) {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.rebuild_time.fetch_add(nanoseconds, Ordering::Relaxed);
+        self.longest_rebuild.fetch_max(nanoseconds, Ordering::Relaxed);
+    }
+}
+
+impl Work {
+    /// Takes the next shard to rebuild, if one is due by now.
+    fn next(&mut self) -> Option<usize> {
+        let now = Instant::now();
+        if let Some(at) = self.failed.iter().position(|&(time, _)| time <= now) {
+            let (_, shard) = self.failed.swap_remove(at);
+            self.due.push_back(shard);
+        }
+        self.due.pop_front()
+    }
+}
+
+impl Work {
+    /// Takes a shard out, if it is due or has failed. Returns whether it was there.
+    fn take(&mut self, shard: usize) -> bool {
+        let before = self.due.len() + self.failed.len();
+        self.due.retain(|&due| due != shard);
+        self.failed.retain(|&(_, failed)| failed != shard);
+        self.due.len() + self.failed.len() < before
+    }
+
+    /// Returns whether the rebuild of a shard may be tried by now.
+    fn may_try(&self, shard: usize) -> bool {
+        let retry = self.failed.iter().find(|&&(_, failed)| failed == shard);
+        retry.is_none_or(|&(time, _)| time <= Instant::now())
+    }
+}
+
+/// Marks the background thread as running. If the thread panics, callers do its work.
+struct Running<'a>(&'a Upkeep);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.work().has_thread = false;
+        self.0.has_rebuilt.notify_all();
+    }
+}
+
+impl<F: Shard> MaintainedFilter<F> {
+    /// Counts a change of the shard of a hash. Now and then, looks whether the shard is due.
+    pub(super) fn changed(&self, hash: Hash, change: Change) {
+        let shard = self.filter.shard_of(hash);
+        let Upkept { changes, removals, period, .. } = &self.shards[shard];
+        removals.fetch_add(u32::from(change == Change::Removal), Ordering::Relaxed);
+        let changes = changes.fetch_add(1, Ordering::Relaxed);
+        if changes.is_multiple_of(period.load(Ordering::Relaxed)) {
+            self.review(shard);
+        }
+    }
+
+    /// Returns why a shard must be rebuilt, if it must. A shard shrinks only after many removals: one that
+    /// was just rebuilt has room for members that are still to come.
+    fn reason(&self, shard: usize, fill: &Fill) -> Option<Reason> {
+        let removals = u64::from(self.shards[shard].removals.load(Ordering::Relaxed));
+        let may_shrink = removals > fill.slots / 32;
+        if self.shards[shard].is_given_up.load(Ordering::Relaxed) {
+            return may_shrink.then_some(Reason::Growth);
+        }
+        self.sizes.reason::<F>(shard, fill).filter(|&reason| match reason {
+            Reason::Shrinking => may_shrink,
+            // A shard that can only grow a little stays as it is while it has room.
+            Reason::Growth => {
+                let slots = self.sizes.slots(shard, fill.slots, fill.members);
+                self.policy.is_listed() || self.sizes.remainder_bits::<F>(slots).is_ok()
+            }
+            Reason::Rotation | Reason::Renewal => self.fits(fill, shard, 0),
+        })
+    }
+
+    /// Looks whether a shard is due, and how much writers must slow down.
+    fn review(&self, shard: usize) {
+        let fill = self.filter.shard_fill(shard);
+        if self.reason(shard, &fill).is_some() {
+            self.wants_rebuild(shard);
+        }
+        let crowded = fill.used as f64 / fill.slots as f64 - CROWDED;
+        let share = (crowded / (1.0 - CROWDED)).clamp(0.0, 1.0);
+        let delay = LONGEST_DELAY.mul_f64(share).as_micros() as u32;
+        self.shards[shard].delay.store(delay, Ordering::Relaxed);
+        // A hundred changes are few for a shard of some size.
+        let period = (fill.slots / 1024).clamp(1, 128) as u32;
+        self.shards[shard].period.store(period, Ordering::Relaxed);
+    }
+
+    /// Looks at all shards, also whether they can shrink.
+    pub(crate) fn review_all(&self) {
+        for (shard, upkept) in self.shards.iter().enumerate() {
+            // Nobody knows how many members were removed before.
+            upkept.removals.store(u32::MAX / 2, Ordering::Relaxed);
+            self.review(shard);
+        }
+    }
+
+    /// Has all shards rebuilt that aren't ready, if the listing of members is complete.
+    pub(crate) fn rebuild_unready(&self) {
+        for (shard, upkept) in self.shards.iter().enumerate() {
+            if self.is_complete() && !upkept.is_ready.load(Ordering::Acquire) {
+                self.wants_rebuild(shard);
+            }
+        }
+    }
+
+    /// Has a shard rebuilt soon, because it has no room for a repair or for a tombstone.
+    pub(super) fn wants_room(&self, shard: usize) {
+        self.shards[shard].room.fetch_max(1, Ordering::Relaxed);
+        self.wants_rebuild(shard);
+    }
+
+    /// Has a shard rebuilt soon.
+    pub(crate) fn wants_rebuild(&self, shard: usize) {
+        if !self.shards[shard].is_due.swap(true, Ordering::AcqRel) {
+            self.upkeep.work().due.push_back(shard);
+            self.upkeep.has_work.notify_one();
+        }
+    }
+
+    /// Does all work that waits, on the current thread. Returns the number of shards that were rebuilt.
+    pub(crate) fn tend<S: Source>(&self, source: &S) -> Result<usize, S::Error> {
+        let mut rebuilt = 0;
+        loop {
+            self.work_off_repairs(source, usize::MAX);
+            // Don't hold the lock during the rebuild.
+            let next = self.upkeep.work().next();
+            let Some(shard) = next else {
+                self.flush_records(source)?;
+                return Ok(rebuilt);
+            };
+            rebuilt += usize::from(self.rebuild_due(source, shard)?);
+        }
+    }
+
+    /// Rebuilds shards whenever they are due, until [`stop`](Self::stop) is called. Works only this share
+    /// of the time, unless a writer waits.
+    pub(crate) fn tend_in_background<S: Source>(&self, source: &S, share: f64) {
+        let upkeep = &self.upkeep;
+        let _running = Running(upkeep);
+        while let Some(task) = self.wait_for_work() {
+            let start = Instant::now();
+            // A panic in the source is a failure like any other. That of a rebuild is counted.
+            let work = || match task {
+                Task::Rebuild(shard) => drop(self.rebuild_due(source, shard)),
+                Task::Repairs => {
+                    self.flush_many_records(source);
+                    if self.work_off_repairs(source, REPAIRS_AT_ONCE) {
+                        self.leave_repairs();
+                    }
+                }
+                Task::Count => {
+                    // If this fails, the limit on records isn't kept.
+                    let has_more = self.count_some_records(source).unwrap_or_default();
+                    upkeep.work().has_counted = !has_more;
+                }
+            };
+            let _ = catch_unwind(AssertUnwindSafe(work));
+            let rest = start.elapsed().mul_f64((share.recip() - 1.0).min(1e6));
+            let may_rest = |work: &mut Work| work.waiting == 0 && !work.is_stopping;
+            if !rest.is_zero() {
+                drop(upkeep.has_work.wait_timeout_while(upkeep.work(), rest, may_rest));
+            }
+        }
+    }
+
+    /// Has the background thread make the repairs and write the records that lookups have left.
+    pub(super) fn leave_repairs(&self) {
+        let mut work = self.upkeep.work();
+        if work.has_thread && !mem::replace(&mut work.has_repairs, true) {
+            self.upkeep.has_work.notify_one();
+        }
+    }
+
+    /// Waits until there is work, and takes it. Returns `None` if the thread must stop.
+    fn wait_for_work(&self) -> Option<Task> {
+        let mut work = self.upkeep.work();
+        loop {
+            if work.is_stopping {
+                return None;
+            }
+            // Repairs and rebuilds take turns.
+            let now = Instant::now();
+            let is_time = |&(time, _): &(Instant, usize)| time <= now;
+            let has_shard = !work.due.is_empty() || work.failed.iter().any(is_time);
+            if work.has_repairs && !(has_shard && work.was_repairing) {
+                (work.has_repairs, work.was_repairing) = (false, true);
+                return Some(Task::Repairs);
+            }
+            work.was_repairing = false;
+            if let Some(shard) = work.next() {
+                return Some(Task::Rebuild(shard));
+            }
+            if !work.has_counted {
+                work.has_counted = true;
+                return Some(Task::Count);
+            }
+            let retry = work.failed.iter().map(|&(time, _)| time).min();
+            let pause = retry.map_or(LAST_RETRY, |time| time.duration_since(Instant::now()));
+            let waited = self.upkeep.has_work.wait_timeout(work, pause);
+            work = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Marks the background thread as running, before it is started.
+    pub(crate) fn announce_thread(&self) {
+        self.upkeep.work().has_thread = true;
+    }
+
+    /// Marks the background thread as not running, because it couldn't be started.
+    pub(crate) fn renounce_thread(&self) {
+        drop(Running(&self.upkeep));
+    }
+
+    /// Makes the background thread end after its current rebuild.
+    pub(crate) fn stop(&self) {
+        self.upkeep.work().is_stopping = true;
+        self.upkeep.has_work.notify_all();
+    }
+
+    /// Returns whether a background thread tends the filter.
+    pub(crate) fn has_thread(&self) -> bool {
+        self.upkeep.has_thread()
+    }
+
+    /// Rebuilds a shard that was taken from those that are due. Returns whether it was rebuilt.
+    fn rebuild_due<S: Source>(&self, source: &S, shard: usize) -> Result<bool, S::Error> {
+        let upkept = &self.shards[shard];
+        let fill = self.filter.shard_fill(shard);
+        let reason = self.reason(shard, &fill);
+        let room = upkept.room.swap(0, Ordering::Relaxed);
+        let is_given_up = upkept.is_given_up.load(Ordering::Relaxed);
+        let is_unready = !upkept.is_ready.load(Ordering::Acquire) && !is_given_up;
+        // If memory is limited, a shard may have to grow in small steps.
+        let rooms = [room, room.min(LEAST_ROOM)];
+        let fitting = rooms.into_iter().find(|&room| self.fits(&fill, shard, room));
+        let is_needed = reason.is_some() || room > 0 || is_unready;
+        let is_tried = is_needed && (fitting.is_some() || is_unready || is_given_up);
+        // Listing members may fail or panic. Writers that still need room will ask again.
+        let failure = scopeguard::guard((), |()| self.rebuild_failed(shard));
+        let is_rebuilt =
+            is_tried && self.rebuild_shard(source, shard, fitting.unwrap_or(0))?.is_swapped;
+        // A writer has found no room for a member. (For a repair, `room` is 1.)
+        if room > 1 && !is_rebuilt {
+            self.give_up(shard);
+        } else if is_tried && !is_rebuilt && !upkept.is_given_up.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        ScopeGuard::into_inner(failure);
+        let is_rotation = is_rebuilt && reason == Some(Reason::Rotation);
+        self.counters.add(Count::Rotations, u64::from(is_rotation));
+        upkept.failures.store(0, Ordering::Release);
+        upkept.is_due.store(false, Ordering::Release);
+        self.review(shard);
+        self.upkeep.announce_rebuild();
+        Ok(is_rebuilt)
+    }
+
+    /// Returns whether the limit of memory allows to rebuild a shard with this much room.
+    fn fits(&self, fill: &Fill, shard: usize, room: usize) -> bool {
+        let members = fill.members + room as u64;
+        self.policy.is_listed() || self.sizes.fitting::<F>(shard, fill.slots, members).is_some()
+    }
+
+    /// Makes a shard answer "maybe" until members were removed.
+    pub(super) fn give_up(&self, shard: usize) {
+        let upkept = &self.shards[shard];
+        let _writes = self.writes_of(shard);
+        upkept.is_given_up.store(true, Ordering::Relaxed);
+        upkept.is_ready.store(false, Ordering::Release);
+        upkept.removals.store(0, Ordering::Relaxed);
+    }
+
+    /// Has the rebuild of a shard tried again later.
+    fn rebuild_failed(&self, shard: usize) {
+        self.counters.add(Count::RebuildsFailed, 1);
+        let failures = self.shards[shard].failures.fetch_add(1, Ordering::AcqRel);
+        let delay = FIRST_RETRY.saturating_mul(1 << failures.min(16)).min(LAST_RETRY);
+        self.upkeep.work().failed.push((Instant::now() + delay, shard));
+        self.upkeep.announce_rebuild();
+    }
+
+    /// Makes room for entries in a shard that is full. If the shard can't be rebuilt, it answers "maybe"
+    /// from then on, and needs no room. The caller holds no lock.
+    ///
+    /// # Errors
+    /// Only lists return errors, because they answer without asking the database.
+    pub(super) fn make_room<S: Source>(
+        &self,
+        source: &S,
+        shard: usize,
+        entries: usize,
+    ) -> Result<(), S::Error> {
+        let upkept = &self.shards[shard];
+        upkept.room.fetch_max(entries, Ordering::Relaxed);
+        let epoch = self.writes_of(shard).epoch;
+        let failures = upkept.failures.load(Ordering::Acquire);
+        self.wants_rebuild(shard);
+        let is_open = || {
+            let has_failed = upkept.failures.load(Ordering::Acquire) != failures;
+            let is_due = upkept.is_due.load(Ordering::Acquire);
+            is_due && !has_failed && self.writes_of(shard).epoch == epoch
+        };
+        self.counters.add(Count::StalledWrites, 1);
+        if self.has_thread() {
+            self.wait_while(shard, is_open);
+        }
+        while is_open() {
+            match self.tend_shard(source, shard) {
+                Err(error) if self.policy.is_listed() => return Err(error),
+                _ => {}
+            }
+        }
+        if self.policy.is_listed() {
+            return Ok(());
+        }
+        let writes = self.writes_of(shard);
+        // A rebuild that has succeeded has made room.
+        if writes.epoch == epoch && upkept.failures.load(Ordering::Acquire) > 0 {
+            upkept.is_ready.store(false, Ordering::Release);
+            self.wants_rebuild(shard);
+        }
+        Ok(())
+    }
+
+    /// Makes room for members that will be written, in hash order. Some of them may be members already.
+    /// So shards grow once, and not again and again. If a shard can't grow now, it will later.
+    pub(crate) fn expect_members<S: Source>(&self, source: &S, hashes: impl Iterator<Item = Hash>) {
+        let mut expected = BTreeMap::new();
+        for hash in hashes {
+            *expected.entry(self.filter.shard_of(hash)).or_insert(0) += 1;
+        }
+        for (shard, more) in expected {
+            self.expect(source, shard, more);
+        }
+    }
+
+    /// Makes room for this many members with unknown hashes. An endless stream announces nothing.
+    pub(crate) fn expect_evenly<S: Source>(&self, source: &S, members: u64) {
+        const MOST: u64 = 1 << 32;
+        let more = if members > MOST { 0 } else { members / self.shards.len() as u64 };
+        (0..self.shards.len()).for_each(|shard| self.expect(source, shard, more));
+    }
+
+    fn expect<S: Source>(&self, source: &S, shard: usize, more: u64) {
+        let fill = self.filter.shard_fill(shard);
+        let is_ready = self.shards[shard].is_ready.load(Ordering::Acquire);
+        let wanted = self.sizes.slots(shard, fill.slots, fill.members + more);
+        if is_ready && wanted > fill.slots && self.fits(&fill, shard, more as usize) {
+            let _ = self.rebuild_shard(source, shard, more as usize);
+        }
+    }
+
+    /// Rebuilds a shard on the current thread, if it is due.
+    fn tend_shard<S: Source>(&self, source: &S, shard: usize) -> Result<(), S::Error> {
+        let is_taken = self.upkeep.work().take(shard);
+        if is_taken {
+            return self.rebuild_due(source, shard).map(drop);
+        }
+        // Another thread rebuilds it.
+        sleep(LONGEST_DELAY);
+        Ok(())
+    }
+
+    /// Waits while the rebuild of a shard `is_open`, and the background thread runs.
+    fn wait_while(&self, shard: usize, is_open: impl Fn() -> bool) {
+        let mut work = self.upkeep.work();
+        work.waiting += 1;
+        // A shard that is full comes first, even if its rebuild has failed before.
+        if work.take(shard) {
+            work.due.push_front(shard);
+        }
+        self.upkeep.has_work.notify_one();
+        while work.has_thread {
+            let tried = work.tried;
+            // `is_open` takes a lock that comes before this one.
+            drop(work);
+            let is_open = is_open();
+            work = self.upkeep.work();
+            if !is_open {
+                break;
+            }
+            let is_same = |work: &mut Work| work.has_thread && work.tried == tried;
+            let waited = self.upkeep.has_rebuilt.wait_timeout_while(work, LONGEST_WAIT, is_same);
+            work = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        work.waiting -= 1;
+    }
+
+    /// Slows a writer down if a shard that it has written to is nearly full, or rebuilds the shard if nobody
+    /// else does. The caller holds no lock.
+    pub(super) fn pace<S: Source>(&self, source: &S, shard: usize) {
+        let upkept = &self.shards[shard];
+        if !upkept.is_due.load(Ordering::Relaxed) {
+            return;
+        }
+        let is_ready = upkept.is_ready.load(Ordering::Relaxed);
+        if self.has_thread() {
+            // A shard that isn't ready needs no room.
+            let delay = if is_ready { upkept.delay.load(Ordering::Relaxed) } else { 0 };
+            if delay > 0 {
+                self.counters.add(Count::DelayedWrites, 1);
+                sleep(Duration::from_micros(delay.into()));
+            }
+        } else if self.upkeep.work().may_try(shard) {
+            let reason = self.reason(shard, &self.filter.shard_fill(shard));
+            if !is_ready || matches!(reason, Some(Reason::Growth | Reason::Rotation)) {
+                // The write has succeeded. If this fails, it is tried again later.
+                let _ = self.tend_shard(source, shard);
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Writes at chosen moments of a rebuild. The rebuild lists members without stopping the writers, so a
+//! write may come before, during or after the listing, and the listing may see it or not.
+
+use crate::common::{LAYOUTS, Random, options};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use twiceshy::{QuotientFilter, TelescopingFilter, concurrent::Shard};
+use twiceshy_deadline::Deadline;
+use twiceshy_store::backend::{Bounds, Scan};
+use twiceshy_store::{Backend, Keyspace, MemoryBackend, Store, forward_backend};
+
+type Hook = Box<dyn Fn() + Send + Sync>;
+
+/// A backend that calls a function before each scan, and again after the scan has read its pairs and
+/// before it returns them.
+#[derive(Default)]
+struct Hooked {
+    inner: MemoryBackend,
+    hook: OnceLock<Hook>,
+}
+
+impl Hooked {
+    fn call(&self) {
+        if let Some(hook) = self.hook.get() {
+            hook();
+        }
+    }
+}
+
+impl Backend for Hooked {
+    forward_backend!(inner: claim get write sync flush compact bytes_on_disk backup);
+
+    fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
+        self.call();
+        let pairs: Vec<_> = self.inner.range(space, bounds).collect();
+        self.call();
+        Box::new(pairs.into_iter())
+    }
+}
+
+/// The pairs that a store must have, and the random numbers that choose the next writes.
+struct Model {
+    pairs: BTreeMap<u64, u64>,
+    random: Random,
+}
+
+const KEYS: u64 = 60;
+
+fn check_rebuilds<F: Shard>(seeds: u64) {
+    let _deadline = Deadline::new();
+    for (seed, layout) in (0..seeds).flat_map(|seed| LAYOUTS.map(|layout| (seed, layout))) {
+        let backend = Arc::new(Hooked::default());
+        // With room for all keys, no write has to wait for the rebuild that it interrupts.
+        let options = options(layout).capacity(4 * KEYS as usize).shards(2);
+        let store: Arc<Store<_, F>> =
+            Arc::new(options.open_with(Arc::clone(&backend), None).unwrap());
+        let model = Model { pairs: BTreeMap::new(), random: Random(seed) };
+        let model = Arc::new(Mutex::new(model));
+        let hook: Hook = {
+            let (store, model) = (Arc::downgrade(&store), Arc::clone(&model));
+            Box::new(move || write(&store, &model))
+        };
+        assert!(backend.hook.set(hook).is_ok());
+        for _ in 0..12 {
+            store.rebuild().unwrap();
+            let model = model.lock().unwrap();
+            for key in 0..KEYS {
+                let found = store.get(&key.to_be_bytes()).unwrap();
+                let expected = model.pairs.get(&key).map(|value| value.to_be_bytes());
+                assert_eq!(found.as_deref(), expected.as_ref().map(|value| &value[..]), "{key}");
+            }
+            // While the model is locked, the hook writes nothing.
+            store.validate().unwrap();
+            assert_eq!(store.stats().ghosts_left, 0, "every write has succeeded");
+            drop(model);
+        }
+    }
+}
+
+/// Writes or deletes up to three keys, unless the model is in use.
+fn write<F: Shard>(store: &Weak<Store<Arc<Hooked>, F>>, model: &Mutex<Model>) {
+    let (Some(store), Ok(mut model)) = (store.upgrade(), model.try_lock()) else { return };
+    for _ in 0..model.random.below(4) {
+        let (key, value) = (model.random.below(KEYS), model.random.next());
+        if model.random.below(2) == 0 {
+            let is_there = model.pairs.remove(&key).is_some();
+            assert_eq!(store.delete(&key.to_be_bytes()).unwrap(), is_there);
+        } else {
+            store.put(&key.to_be_bytes(), &value.to_be_bytes()).unwrap();
+            model.pairs.insert(key, value);
+        }
+    }
+}
+
+#[test]
+fn a_rebuilt_shard_has_what_was_written_while_its_members_were_listed() {
+    check_rebuilds::<QuotientFilter>(40);
+    check_rebuilds::<TelescopingFilter>(10);
+}
