@@ -37,12 +37,12 @@ impl Place for Memory {
         self.backend.take_hits();
     }
 
-    /// Opens a copy, which has no faults.
+    /// Does nothing, because faults hit neither copies nor files.
     fn pause(&self, _: bool) {}
 }
 
 impl Memory {
-    /// Copies what a crash leaves to a different place.
+    /// Returns a store with a copy of the data that a crash would leave.
     fn after_crash(&self, scratch: &Path) -> Self {
         let files = self.files.as_ref().map(|files| {
             let copy = scratch.join("after-crash");
@@ -56,13 +56,13 @@ impl Memory {
     }
 }
 
-/// Runs a case. Returns the backend operations of each step.
+/// Runs a case. Returns the number of backend operations in each step.
 ///
-/// With `lie`, the backend acknowledges the write with this number without doing it. Then the case
+/// If `lie` is given, the backend acknowledges the write with this number without doing it, and then the case
 /// must fail.
 ///
 /// # Errors
-/// The broken promise.
+/// Returns a description of the broken promise.
 pub(crate) fn run(
     plan: &Plan,
     lie: Option<u64>,
@@ -100,6 +100,7 @@ pub(crate) fn run(
         break;
     }
     coverage.totals.operations += session.operations;
+    coverage.tended(store, &session.upkeep);
     let ending = plan.shot.map_or(Ending::Close, |shot| shot.ending);
     let end = match ending {
         Ending::Crash => {
@@ -123,6 +124,7 @@ pub(crate) fn run(
     coverage.totals.reopenings += 2;
     let inspected = inspect_twice(&mut session);
     coverage.totals.operations += session.operations;
+    coverage.tended(store, &session.upkeep);
     inspected.map(|()| counts)
 }
 
@@ -140,7 +142,7 @@ fn reports_readiness(op: &Op) -> bool {
     matches!(op, Op::Ready | Op::SaveFilter)
 }
 
-/// Runs a session with one fault, and what follows.
+/// Runs a session with one fault, and the operations that follow it.
 struct Attack<'a> {
     shot: Shot,
     store: StoreKind,
@@ -214,7 +216,7 @@ impl Attack<'_> {
         settling.retain(|_| !leaves_some || self.random.one_in(2));
         for op in settling.iter().chain([&Op::SettleAll]) {
             self.attack(session, op)?;
-            // It may have failed, or be done in part.
+            // Settling may have failed, or may be done in part.
             session.must(op)?;
             ask_all(session).map_err(|problem| format!("after {op:?}: {problem}"))?;
         }

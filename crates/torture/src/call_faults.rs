@@ -24,7 +24,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use twiceshy_store::{RedbBackend, RedbOptions};
 
-/// The longest that a child may take, even on a busy machine.
+/// The longest time that a child may take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A store on disk.
@@ -70,12 +70,12 @@ impl Place for Disk {
     }
 }
 
-/// Returns the store's directory in the scratch directory of a case. Its parent is watched, too.
+/// Returns the store's directory in the scratch directory of a case. Faults also hit files in its parent.
 fn directory(scratch: &Path) -> PathBuf {
     scratch.join("files").join("store")
 }
 
-/// Returns the operations of a case, and the index of the one with the fault.
+/// Returns the operations of a case, and the index of the operation that gets the fault.
 fn sequence(plan: &Plan) -> (Vec<Op>, usize) {
     let Plan { store, seed, .. } = *plan;
     let mut ops = script(store, seed);
@@ -97,10 +97,12 @@ pub(crate) fn child(plan: &Plan, scratch: &Path, lie: Option<u64>) {
     let place = Disk { engine: plan.engine, directory: directory(scratch) };
     let watched = scratch.join("files");
     fs::create_dir_all(&watched).expect("a directory for the case");
-    // This folder is for copies, too.
+    // Copies of the store go to this directory, too.
     let style = Style::new(plan.store, plan.seed, &watched);
     ffi::watch(watched.as_os_str().as_bytes());
-    let mut session = Session::new(&place, &style, Model::new(plan.store));
+    let mut model = Model::new(plan.store);
+    model.loses_writes = style.loses_writes(plan.engine);
+    let mut session = Session::new(&place, &style, model);
     let mut writes = 0;
     for (at, op) in ops.iter().enumerate() {
         say(&format!("B {at}"));
@@ -135,13 +137,13 @@ fn say(line: &str) {
     let _ = stdout().flush();
 }
 
-/// Runs a case. Returns the system calls of each step.
+/// Runs a case. Returns the number of system calls in each step.
 ///
-/// With `lie`, the child acknowledges the write with this number without doing it. Then the case must
-/// fail.
+/// If `lie` is given, the child acknowledges the write with this number without doing it, and then the case
+/// must fail.
 ///
 /// # Errors
-/// The broken promise.
+/// Returns a description of the broken promise.
 pub(crate) fn run(
     plan: &Plan,
     lie: Option<u64>,
@@ -151,6 +153,10 @@ pub(crate) fn run(
     let (ops, _) = sequence(plan);
     let tells = session::TELLS.load(Ordering::Relaxed);
     let mut model = Model::new(plan.store);
+    let files = scratch.join("parent");
+    fs::create_dir_all(&files).map_err(|error| error.to_string())?;
+    let style = Style::new(plan.store, plan.seed, &files);
+    model.loses_writes = style.loses_writes(plan.engine);
     let mut running: Option<&Op> = None;
     let mut counts = Vec::new();
     let mut hits = 0;
@@ -198,9 +204,6 @@ pub(crate) fn run(
         model.in_doubt(op);
     }
     let place = Disk { engine: plan.engine, directory: directory(scratch) };
-    let files = scratch.join("parent");
-    fs::create_dir_all(&files).map_err(|error| error.to_string())?;
-    let style = Style::new(plan.store, plan.seed, &files);
     let mut session = Session::new(&place, &style, model);
     coverage.totals.reopenings += 2;
     let inspected = inspect_twice(&mut session);

@@ -1,42 +1,44 @@
 //! Counts which faults hit which operations.
 
 use crate::plan::{Engine, Fault, Plan, StoreKind};
-use crate::script::names;
+use crate::script::{Upkeep, names};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
-/// A kind of fault at a public operation.
+/// A public operation of a kind of store, and a fault that can hit it.
 type Pair = (StoreKind, &'static str, Fault);
 
 #[derive(Debug, Default)]
 pub(crate) struct Coverage {
-    /// The number of hits per pair.
+    /// The number of times that each pair was hit.
     hits: BTreeMap<Pair, u64>,
-    /// Where each pair is possible.
+    /// The scripts and cases that can hit each pair.
     possible: BTreeMap<Pair, Chances>,
-    /// The number of hits per system call.
+    /// The number of times that each fault hit each system call.
     calls: BTreeMap<(String, Fault), u64>,
+    /// How often shards of each store have grown, shrunk and rotated.
+    upkeep: BTreeMap<(StoreKind, Upkeep), u64>,
     pub(crate) totals: Totals,
-    /// Cases that failed, and their errors.
+    /// The cases that failed, and their errors.
     pub(crate) failures: Vec<String>,
 }
 
-/// Where a pair can be hit.
+/// The scripts and cases that can hit a pair.
 #[derive(Debug, Default)]
 struct Chances {
-    /// The number of scripts in which it is possible.
+    /// The number of scripts that can hit the pair.
     scripts: u64,
-    /// The first cases that can hit it.
+    /// The first cases that can hit the pair.
     cases: Vec<Plan>,
 }
 
-/// Cases to keep per pair.
+/// The maximum number of cases to keep per pair.
 const CASES_KEPT: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) cases: u64,
-    /// Cases whose fault hit nothing.
+    /// The number of cases whose fault hit nothing.
     pub(crate) misses: u64,
     pub(crate) operations: u64,
     pub(crate) faults: u64,
@@ -53,6 +55,9 @@ impl Coverage {
         for (call, hits) in other.calls {
             *self.calls.entry(call).or_default() += hits;
         }
+        for (upkeep, count) in other.upkeep {
+            *self.upkeep.entry(upkeep).or_default() += count;
+        }
         let Totals { cases, misses, operations, faults, reopenings, kills } = other.totals;
         self.totals.cases += cases;
         self.totals.misses += misses;
@@ -63,7 +68,35 @@ impl Coverage {
         self.failures.extend(other.failures);
     }
 
-    /// Records that a script can hit a pair, and a case that does.
+    /// Counts how often shards have grown, shrunk and rotated.
+    pub(crate) fn tended(&mut self, store: StoreKind, upkeep: &BTreeMap<Upkeep, u64>) {
+        for (&upkeep, count) in upkeep {
+            *self.upkeep.entry((store, upkeep)).or_default() += count;
+        }
+    }
+
+    /// Returns how often shards have grown, shrunk and rotated in all stores together.
+    pub(crate) fn upkeep(&self) -> [(Upkeep, u64); 3] {
+        Upkeep::ALL.map(|upkeep| {
+            let stores = StoreKind::ALL.iter();
+            (upkeep, stores.map(|&store| self.upkeep_of(store, upkeep)).sum())
+        })
+    }
+
+    fn upkeep_of(&self, store: StoreKind, upkeep: Upkeep) -> u64 {
+        self.upkeep.get(&(store, upkeep)).copied().unwrap_or_default()
+    }
+
+    /// Returns the stores whose shards have never grown, shrunk or rotated, although they can.
+    pub(crate) fn never_tended(&self) -> Vec<String> {
+        let all = StoreKind::ALL.iter();
+        let all = all.flat_map(|&store| Upkeep::ALL.map(|upkeep| (store, upkeep)));
+        let never = all
+            .filter(|&(store, upkeep)| upkeep.is_of(store) && self.upkeep_of(store, upkeep) == 0);
+        never.map(|(store, upkeep)| format!("{} of {store}", upkeep.name())).collect()
+    }
+
+    /// Counts a script that can hit a pair, and keeps a case that can hit it.
     pub(crate) fn can_hit(
         &mut self,
         store: StoreKind,
@@ -91,8 +124,8 @@ impl Coverage {
         self.hits.get(&(store, op, fault)).copied().unwrap_or_default()
     }
 
-    /// Returns the pairs that were possible in at least this many scripts but never hit. Operations of
-    /// background threads are seen in few scripts.
+    /// Returns the pairs that at least this many scripts can hit, but that no case has hit. Few scripts can
+    /// hit the operations of background threads.
     pub(crate) fn never_hit(&self, scripts: u64) -> Vec<String> {
         let missed = self.missed().filter(|(_, chances)| chances.scripts >= scripts);
         missed.map(|((store, op, fault), _)| format!("{fault} at {op} of {store}")).collect()
@@ -141,13 +174,24 @@ impl Coverage {
                 text.push('\n');
             }
         }
+        let _ = write!(text, "\n{:<18}", "shards rebuilt");
+        heading(&mut text, StoreKind::ALL);
+        for upkeep in Upkeep::ALL {
+            let _ = write!(text, "  {:<16}", upkeep.name());
+            for &store in StoreKind::ALL {
+                let count = self.upkeep_of(store, upkeep);
+                let cell = if upkeep.is_of(store) { count.to_string() } else { "-".into() };
+                let _ = write!(text, "{cell:>11}");
+            }
+            text.push('\n');
+        }
         text
     }
 }
 
-fn heading(text: &mut String, faults: &[Fault]) {
-    for fault in faults {
-        let _ = write!(text, "{fault:>11}");
+fn heading(text: &mut String, names: &[impl Display]) {
+    for name in names {
+        let _ = write!(text, "{name:>11}");
     }
     text.push('\n');
 }

@@ -1,7 +1,7 @@
 //! A backend in memory with injected faults.
 //!
-//! It separates what is on the disk from what is visible. A *hidden* write is on the disk, and becomes
-//! visible after reopening. A *late* write arrives when the test says so.
+//! It separates the data on the disk from the visible data. A *hidden* write is on the disk, and becomes
+//! visible after reopening. A *late* write arrives when the test tells it to.
 
 use crate::plan::{Counts, Fault};
 use std::collections::{BTreeMap, HashMap};
@@ -28,11 +28,11 @@ struct State {
     late: Vec<Batch>,
     copies: HashMap<PathBuf, Maps>,
     operations: u64,
-    /// The writes among the operations.
+    /// The number of operations that were writes.
     writes: u64,
     armed: Option<Armed>,
     hits: u64,
-    /// The number of a write that is acknowledged but not done.
+    /// The number of the write of pairs that is acknowledged but not done, counted from 1.
     lie: Option<u64>,
     /// The number of writes of pairs so far.
     pair_writes: u64,
@@ -57,7 +57,8 @@ impl Faulty {
         Arc::new(Self { state: Mutex::new(state), claims: Claims::new() })
     }
 
-    /// Makes the n-th operation from now on fail that the fault can hit, and perhaps all later ones.
+    /// Injects a fault into the n-th operation that it can hit, counted from now. If `lasts`, all later ones
+    /// fail, too.
     pub(crate) fn arm(&self, fault: Fault, n: u64, lasts: bool) {
         self.state().armed = Some(Armed { fault, left: n, lasts });
     }
@@ -66,7 +67,7 @@ impl Faulty {
         self.state().armed = None;
     }
 
-    /// Returns the operations since the last call.
+    /// Returns the number of operations since the last call that each fault can hit.
     pub(crate) fn take_counts(&self) -> Counts {
         let state = &mut *self.state();
         let (operations, writes) =
@@ -78,7 +79,7 @@ impl Faulty {
         })
     }
 
-    /// Returns the faults since the last call.
+    /// Returns the number of faults since the last call.
     pub(crate) fn take_hits(&self) -> u64 {
         std::mem::take(&mut self.state().hits)
     }
@@ -224,7 +225,7 @@ impl Backend for Faulty {
     fn write(&self, batch: &Batch, _: Durability) -> Result<()> {
         let state = &mut *self.state();
         let fault = state.next_fault(true);
-        // Always do writes of the store's own records: without them, stores could not be opened.
+        // Always do writes of the store's own records, because stores could not be opened without them.
         let has_pairs = batch.iter().any(|change| change.space != Keyspace::Meta);
         state.pair_writes += u64::from(has_pairs);
         let is_lie = has_pairs && state.lie == Some(state.pair_writes);

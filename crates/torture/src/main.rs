@@ -9,26 +9,28 @@
 //! up to some step, which gets one fault. A few operations with the same keys follow, and then a
 //! crash, a drop or a close ends the session.
 //!
-//! - *Backend faults* ([`backend_faults`]): in this process, over a [map in memory](faulty), with
-//!   and without a directory for saved filters. The n-th backend operation fails and is not done,
-//!   fails but is done, or is done and visible only after reopening; once, or from then on. Or it
-//!   panics, before or after it is done. For a `Guard`, a failed write may also arrive later. The
-//!   guard is asked about every key before and after that, and while the keys are being settled.
-//! - *System-call faults* ([`call_faults`]): in child processes, on fjall and redb. The n-th call
-//!   that reads, writes, syncs or names a file fails with `EIO` or `ENOSPC`, or the process is
-//!   killed before it, after it, or halfway through a write ([`ffi`]).
+//! - *Backend faults* ([`backend_faults`]) occur in this process, over a [map in memory](faulty), with and
+//!   without a directory for saved filters. The n-th backend operation fails in one of three ways: it is not
+//!   done, it is done, or it is done but visible only after reopening. It fails once, or all later operations
+//!   fail, too. Or it panics, before or after it is done. For a `Guard`, a failed write may also arrive
+//!   later. The guard is asked about every key before and after that, and while the keys are being settled.
+//! - *System-call faults* ([`call_faults`]) occur in child processes, on fjall and redb. The n-th call that
+//!   reads, writes, syncs or names a file fails with `EIO` or `ENOSPC`, or the process is killed before the
+//!   call, after it, or halfway through a write ([`ffi`]).
 //!
 //! # What is checked
 //! The harness compares the store with the [model] after each operation, after reopening without
 //! faults, and after closing and reopening once more:
 //! - acknowledged writes are present, and acknowledged deletes are gone;
-//! - a failed write is present as a whole or not at all;
+//! - a failed write is completely present or absent;
 //! - no lookup misses a key: get, `get_many`, contains, ranges, scans, copies, saved filters;
 //! - a guard knows the keys in doubt;
 //! - lists are exact, and removals report whether the key was present;
 //! - `validate` and `verify` succeed;
 //! - after a single backend fault, the store can be used, and the next opening succeeds;
 //! - nothing panics except the backend, and nothing hangs.
+//!
+//! A run also fails if shards never grew, never shrank or never rotated: then it hasn't tested that.
 //!
 //! # How to reproduce
 //! The seed of a run determines its cases; the time determines how many of them run. Each case has a
@@ -56,8 +58,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 Usage: twiceshy-torture [SECONDS] [SEED]
        twiceshy-torture case NAME        Runs one case
-       twiceshy-torture lie NUMBER NAME  Runs one case without the write with this number, but
-                                         acknowledges the write; the case must then fail
+       twiceshy-torture lie NUMBER NAME  Runs one case. Skips the write with this number, but
+                                         acknowledges it, so the case must fail
 ";
 
 fn main() -> ExitCode {

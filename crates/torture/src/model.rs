@@ -2,7 +2,8 @@
 //!
 //! Each possible content is a world. Without failed writes, there is one world. A failed write may
 //! have happened, so it splits each world into one with the write and one without it. A world
-//! contains all of a batch or nothing of it.
+//! contains all of a batch or nothing of it. If acknowledged writes may be lost, opening the store again
+//! adds the worlds before them.
 
 use crate::plan::StoreKind;
 use crate::script::{GROUP, KEYS, Key, NO, Op, Value, YES};
@@ -34,18 +35,25 @@ pub(crate) enum Answer {
     Copy(PathBuf),
 }
 
-/// An answer that no world explains, or another broken promise.
+/// The result of a check. The error describes a broken promise, such as an answer that no world explains.
 pub(crate) type Checked = Result<(), String>;
 
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Model {
     store: StoreKind,
     worlds: BTreeSet<World>,
+    /// Whether the last acknowledged writes may be lost unless the store is synced or closed.
+    pub(crate) loses_writes: bool,
+    /// The worlds before each write that may be lost.
+    earlier: BTreeSet<World>,
+    /// Whether the store is known to be open. Otherwise, syncing and closing do nothing.
+    is_open: bool,
     /// Whether a write has failed since the store was opened.
     pub(crate) has_failed: bool,
-    /// The most keys in doubt that a guard remembers.
+    /// The maximum number of keys in doubt that a guard remembers.
     pub(crate) max_doubts: usize,
-    /// The keys that a guard may know to be in doubt. It knows all of them unless it is crowded.
+    /// The keys that a guard may know to be in doubt. The guard knows all of them unless it is crowded.
     pub(crate) doubts: BTreeSet<Key>,
     /// Whether more keys have been in doubt than a guard remembers.
     is_crowded: bool,
@@ -56,6 +64,9 @@ impl Model {
         Self {
             store,
             worlds: BTreeSet::from([World::new()]),
+            loses_writes: false,
+            earlier: BTreeSet::new(),
+            is_open: false,
             has_failed: false,
             max_doubts: usize::MAX,
             doubts: BTreeSet::new(),
@@ -65,15 +76,28 @@ impl Model {
 
     /// Records that an operation was acknowledged.
     pub(crate) fn acknowledged(&mut self, op: &Op) {
+        match op {
+            // Opening may find any of the earlier worlds. The writes that it finds are durable from then on.
+            Op::Open => {
+                self.worlds.append(&mut self.earlier);
+                self.is_open = true;
+            }
+            Op::Sync | Op::Flush | Op::Compact | Op::Close if self.is_open => self.earlier.clear(),
+            op if self.loses_writes && !op.changes().0.is_empty() => {
+                self.earlier.extend(self.worlds.iter().cloned());
+            }
+            _ => {}
+        }
         self.worlds = self.worlds.iter().map(|world| self.after(world, op)).collect();
         match op {
+            Op::Close | Op::Drop | Op::Crash => self.is_open = false,
             Op::Settle(key) => _ = self.doubts.remove(key),
             Op::SettleAll => self.has_no_doubts(),
             _ => {}
         }
     }
 
-    /// Records a write whose outcome a guard does not know. Other stores ask the backend.
+    /// Records a write whose outcome a guard does not know.
     pub(crate) fn doubt(&mut self, op: &Op) {
         if self.store == StoreKind::Guard {
             self.doubts.extend(op.changes().0);
@@ -86,12 +110,13 @@ impl Model {
         self.is_crowded = false;
     }
 
-    /// Records an operation that failed or never returned. It may have happened.
+    /// Records an operation that failed or never returned, and so may have happened.
     pub(crate) fn in_doubt(&mut self, op: &Op) {
         let mut done: BTreeSet<World> =
             self.worlds.iter().map(|world| self.after(world, op)).collect();
         self.worlds.append(&mut done);
         self.has_failed = true;
+        self.is_open &= !matches!(op, Op::Close | Op::Drop | Op::Crash);
     }
 
     fn after(&self, world: &World, op: &Op) -> World {
@@ -163,7 +188,7 @@ impl Model {
         Err(format!("key {key} is {value:?}, not one of {:?}", self.possible(key)))
     }
 
-    /// Returns whether an answer for a key is right. Lists must be right only about listed keys.
+    /// Checks an answer about the presence of a key. Lists must be right only about listed keys.
     fn flag(&self, key: Key, flag: bool) -> Checked {
         let is_right = self.any(|world| match (self.store, world.get(&key)) {
             (StoreKind::Lists, Some(&list)) => flag == (list == YES),
@@ -220,6 +245,10 @@ impl Model {
             (Op::GetMany(keys), Answer::Flags(flags)) => {
                 keys.iter().zip(flags).try_for_each(|(key, flag)| self.flag(*key, *flag))
             }
+            (Op::Flood, Answer::Flags(found)) if found.contains(&true) => {
+                Err("a key that was never written is there".into())
+            }
+            (Op::Flood, Answer::Flags(_)) => Ok(()),
             (Op::Delete(key, list), Answer::Flag(was)) => {
                 let is_there = |found: Option<&Value>| match self.store {
                     StoreKind::Lists => found == Some(list),
@@ -317,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_put_is_noticed() {
+    fn the_model_notices_a_lost_put() {
         let mut model = Model::new(StoreKind::Merged);
         model.acknowledged(&Op::Put(1, 7));
         assert!(model.check(&Op::Get(1), &Answer::Value(Some(7))).is_ok());
@@ -327,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_put_in_doubt_is_whole_or_absent() {
+    fn a_failed_put_is_complete_or_absent() {
         let mut model = Model::new(StoreKind::Split);
         model.in_doubt(&Op::PutMany(vec![1, 2], 7));
         assert!(model.check(&Op::Get(1), &Answer::Value(None)).is_ok());
@@ -337,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledged_delete_settles_a_doubt() {
+    fn an_acknowledged_delete_removes_a_key_whose_put_failed() {
         let mut model = Model::new(StoreKind::Ranges);
         model.in_doubt(&Op::Put(1, 7));
         assert!(model.check(&Op::Delete(1, 0), &Answer::Flag(false)).is_ok());
@@ -346,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_doubt_is_noticed() {
+    fn the_model_notices_a_guard_that_forgets_a_key_in_doubt() {
         let mut model = Model::new(StoreKind::Guard);
         model.max_doubts = 1;
         let check = |model: &Model, keys: &[Key], is_ready| {

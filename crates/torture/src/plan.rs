@@ -1,4 +1,4 @@
-//! Describes a case. Its name contains everything that is needed to run it again.
+//! Describes a case. The name of a case contains everything that is needed to run it again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -100,7 +100,7 @@ impl Fault {
     /// The faults of system calls.
     pub(crate) const CALLS: [Self; 4] = [Self::Eio, Self::Full, Self::Kill, Self::Torn];
 
-    /// Returns whether this fault is possible on an engine.
+    /// Returns whether this fault can occur on an engine.
     pub(crate) fn is_of(self, engine: Engine) -> bool {
         (engine == Engine::Memory) == Self::BACKEND.contains(&self)
     }
@@ -114,7 +114,7 @@ impl Fault {
         matches!(self, Self::Hidden | Self::Late)
     }
 
-    /// Returns whether this fault can be permanent. Panics cannot: the second one could occur in a
+    /// Returns whether this fault can be permanent. Panics cannot, because the second one could occur in a
     /// `drop`.
     pub(crate) fn can_last(self) -> bool {
         !self.kills() && !matches!(self, Self::Panic | Self::PanicDone)
@@ -154,12 +154,12 @@ named! {
 /// Where a fault is injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shot {
-    /// The step of the script.
+    /// The index of the step in the script.
     pub(crate) step: usize,
-    /// The n-th backend operation or system call of the step that the fault can hit.
+    /// The index of the backend operation or system call, among those of the step that the fault can hit.
     pub(crate) n: u64,
     pub(crate) fault: Fault,
-    /// Whether everything fails from then on until the session ends.
+    /// Whether all later operations or calls fail, too, until the session ends.
     pub(crate) lasts: bool,
     pub(crate) ending: Ending,
 }
@@ -177,7 +177,7 @@ pub(crate) struct Plan {
     pub(crate) shot: Option<Shot>,
 }
 
-/// For example `memory:ranges:saved:5f3a:12.3:hidden:once:crash`.
+/// Prints the name of the case, for example `memory:ranges:saved:5f3a:12.3:hidden:once:crash`.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { engine, store, saves, seed, shot } = self;
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_is_read_back_from_its_name() {
+    fn a_case_can_be_parsed_from_its_name() {
         for name in [
             "memory:ranges:saved:5f3a:12.3:hidden:once:crash",
             "redb:lists:unsaved:0:0.0:kill:lasting:close",

@@ -20,13 +20,16 @@ use tempfile::TempDir;
 
 /// The time after which a case counts as hanging.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Runs of at least this length must hit everything that can be hit.
+/// A run of at least this many seconds must hit everything that can be hit.
 const THOROUGH: u64 = 120;
-/// A pair that was possible in this many scripts can be hit deliberately.
+/// In a run of at least this many seconds, shards must grow, shrink and rotate. In a thorough run, those of
+/// every store must.
+const USUAL: u64 = 20;
+/// A long run must hit a pair of operation and fault if at least this many scripts can hit it.
 const SCRIPTS: u64 = 3;
-/// Cases per script in the first round. Each round has twice as many.
+/// The number of cases per script in the first round. It doubles with each round.
 const CASES: usize = 40;
-/// The share of the time, at the end, for pairs that were possible but never hit.
+/// The last 1/`RETRY_SHARE` of the time is spent on pairs that can be hit but never were.
 const RETRY_SHARE: u32 = 8;
 
 pub(crate) fn fresh_seed() -> u64 {
@@ -36,7 +39,7 @@ pub(crate) fn fresh_seed() -> u64 {
 /// Runs cases for some seconds.
 pub(crate) fn run(seconds: u64, seed: u64) -> Result<(), String> {
     eprintln!("torture: seed {seed}, for {seconds} s");
-    // Panics of stores are reported as failures of their case.
+    // Don't print panics, because those of stores are reported as failures of their case.
     std::panic::set_hook(Box::new(|_| {}));
     let time = Duration::from_secs(seconds);
     let start = Instant::now();
@@ -69,6 +72,15 @@ pub(crate) fn run(seconds: u64, seed: u64) -> Result<(), String> {
         ));
     }
     println!("no case failed");
+    let never_tended: Vec<String> = if seconds >= THOROUGH {
+        coverage.never_tended()
+    } else {
+        let never = coverage.upkeep().into_iter().filter(|&(_, count)| count == 0);
+        never.map(|(upkeep, _)| upkeep.name().into()).collect()
+    };
+    if seconds >= USUAL && !never_tended.is_empty() {
+        return Err(format!("no shard was rebuilt by: {}", never_tended.join(", ")));
+    }
     let never_hit = coverage.never_hit(SCRIPTS);
     if seconds >= THOROUGH && !never_hit.is_empty() {
         return Err(format!("possible but never hit: {}", never_hit.join(", ")));
@@ -78,7 +90,7 @@ pub(crate) fn run(seconds: u64, seed: u64) -> Result<(), String> {
 
 /// Runs one case, and prints each step.
 ///
-/// With `lie`, the acknowledged write with this number is not done. Then the case must fail.
+/// If `lie` is given, the write with this number is acknowledged but not done, and then the case must fail.
 pub(crate) fn alone(plan: &Plan, lie: Option<u64>) -> Result<(), String> {
     session::TELLS.store(true, Ordering::Relaxed);
     let name = plan.to_string();
@@ -143,7 +155,7 @@ impl Shared {
         }
     }
 
-    /// Runs a case and records its results. Returns whether it succeeded.
+    /// Runs a case and records its results. Returns the counts of its steps, or `None` if it failed.
     fn run(&self, plan: &Plan) -> Option<Vec<Counts>> {
         let lane = plan.engine.min(Engine::Fjall);
         {
@@ -170,7 +182,8 @@ fn command(plan: &Plan) -> String {
     format!("cargo xtask torture case {plan}")
 }
 
-/// Runs cases of scripts for all stores in turn, and then cases for pairs that were never hit.
+/// Runs cases of scripts for all stores in turn. At the end, runs cases for pairs of operation and fault that
+/// were never hit.
 fn lane(shared: &Shared, engines: &[Engine], seed: u64) {
     if cfg!(not(all(target_os = "linux", target_env = "gnu"))) && engines != [Engine::Memory] {
         eprintln!("torture: no system-call faults on this system");
@@ -180,7 +193,7 @@ fn lane(shared: &Shared, engines: &[Engine], seed: u64) {
     retry_missed(shared, engines);
 }
 
-/// Repeats the cases for pairs that were never hit. The calls of a background thread come at a
+/// Repeats the cases that can hit a pair that was never hit. The calls of a background thread come at a
 /// different moment each time, so a case may miss its pair.
 fn retry_missed(shared: &Shared, engines: &[Engine]) {
     loop {
@@ -229,8 +242,8 @@ fn run_scripts(shared: &Shared, engines: &[Engine], seed: u64) {
     }
 }
 
-/// Runs the script without faults. Returns a case for every fault at every operation of each step, in
-/// random order, except that pairs that were never hit come first.
+/// Runs the script without faults. Returns a shot for each fault at each operation of each step. The order is
+/// random, except that one shot for each pair that was never hit comes first.
 fn shots(shared: &Shared, plan: &Plan, random: &mut Random) -> Vec<Shot> {
     let counts = shared.run(plan).unwrap_or_default();
     let Plan { engine, store, seed, .. } = *plan;
@@ -244,7 +257,7 @@ fn shots(shared: &Shared, plan: &Plan, random: &mut Random) -> Vec<Shot> {
     let coverage = &mut *shared.coverage();
     let mut shots = Vec::new();
     for (step, counts) in counts.iter().enumerate() {
-        // This is not an operation of the store, but threads of the engine may be running.
+        // Skip crashes. They aren't operations of the store, even if the engine's threads call the system.
         if script[step] == Op::Crash {
             continue;
         }
@@ -264,7 +277,7 @@ fn shots(shared: &Shared, plan: &Plan, random: &mut Random) -> Vec<Shot> {
         }
     }
     if store == StoreKind::Guard {
-        // These are called after a write in doubt.
+        // These operations are called only after a write in doubt.
         for &fault in &faults {
             let settling = ["settle", "settle_all"].into_iter().filter(|_| !fault.is_of_writes());
             for op in settling.chain([REMOVE_IN_DOUBT]) {

@@ -13,13 +13,43 @@ pub(crate) const KEYS: Key = 48;
 pub(crate) const NO: Value = 0;
 pub(crate) const YES: Value = 1;
 
+/// Why shards are due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Upkeep {
+    Growth,
+    Shrinking,
+    Rotation,
+}
+
+impl Upkeep {
+    pub(crate) const ALL: [Self; 3] = [Self::Growth, Self::Shrinking, Self::Rotation];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Growth => "tend (growth)",
+            Self::Shrinking => "tend (shrinking)",
+            Self::Rotation => "tend (rotation)",
+        }
+    }
+
+    /// Returns whether the shards of a store are rebuilt for this reason. Lists repair no mistakes that
+    /// lookups find, repairs of telescoping filters take no slots, and a range store has no `tend`.
+    pub(crate) fn is_of(self, store: StoreKind) -> bool {
+        match store {
+            StoreKind::Ranges => false,
+            StoreKind::Lists | StoreKind::Coded => self != Self::Rotation,
+            _ => true,
+        }
+    }
+}
+
 /// A public operation. Some stores lack some of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Open,
     Close,
     Drop,
-    /// Not an operation: the store ends, and nothing more is written.
+    /// The process ends, and nothing more is written. This is not an operation of the store.
     Crash,
     Ready,
     Get(Key),
@@ -29,7 +59,7 @@ pub(crate) enum Op {
     Put(Key, Value),
     PutMany(Vec<Key>, Value),
     Import(Vec<Key>, Value),
-    /// The number is the list, for lists.
+    /// Deletes a key. For lists, the value is the list.
     Delete(Key, Value),
     Iter,
     Entries(Value),
@@ -39,6 +69,10 @@ pub(crate) enum Op {
     Prefix(u8),
     Stats,
     Rebuild,
+    /// Looks up many keys that are never written, so that repairs fill the filter.
+    Flood,
+    /// Rebuilds the shards that are due, after operations that make them due.
+    Tend(Upkeep),
     SaveFilter,
     Settle(Key),
     SettleAll,
@@ -90,6 +124,8 @@ impl Op {
             Self::Prefix(_) => "prefix",
             Self::Stats => "stats",
             Self::Rebuild => "rebuild",
+            Self::Flood => "get (absent)",
+            Self::Tend(upkeep) => upkeep.name(),
             Self::SaveFilter => "save_filter",
             Self::Settle(_) => "settle",
             Self::SettleAll => "settle_all",
@@ -218,6 +254,24 @@ impl Source {
         ops
     }
 
+    /// Returns operations that make shards due in each way, and then have them rebuilt.
+    fn upkeep(&mut self) -> Vec<Vec<Op>> {
+        if self.store == StoreKind::Ranges {
+            return Vec::new();
+        }
+        let value = if self.store == StoreKind::Lists { YES } else { self.value() };
+        let mut deletes: Vec<Op> = (0..KEYS).map(|key| Op::Delete(key, value)).collect();
+        self.random.shuffle(&mut deletes);
+        deletes.truncate(usize::from(KEYS) * 3 / 4);
+        deletes.push(Op::Tend(Upkeep::Shrinking));
+        let many = (0..KEYS).filter(|_| !self.random.one_in(4)).collect();
+        let mut upkeep = vec![vec![Op::PutMany(many, value), Op::Tend(Upkeep::Growth)], deletes];
+        if self.store != StoreKind::Lists {
+            upkeep.push(vec![Op::Flood, Op::Tend(Upkeep::Rotation)]);
+        }
+        upkeep
+    }
+
     /// Returns an operation that changes something or looks something up.
     fn usual(&mut self) -> Op {
         let key = self.key();
@@ -240,6 +294,7 @@ pub(crate) fn script(store: StoreKind, seed: u64) -> Vec<Op> {
     let mut source = Source { store, random: Random::new(seed), recent: Vec::new() };
     let mut middle: Vec<Vec<Op>> = source.each().into_iter().map(|op| vec![op]).collect();
     middle.extend((0..14).map(|_| vec![source.usual()]));
+    middle.extend(source.upkeep());
     middle.extend([Op::Close, Op::Drop, Op::Crash].map(|end| vec![end, Op::Open]));
     source.random.shuffle(&mut middle);
     let mut script = vec![Op::Open];
@@ -257,7 +312,7 @@ pub(crate) fn script(store: StoreKind, seed: u64) -> Vec<Op> {
     script
 }
 
-/// The name of removing a key in doubt.
+/// The name under which removals of a key in doubt are counted.
 pub(crate) const REMOVE_IN_DOUBT: &str = "remove in doubt";
 
 /// Returns the names of all operations of a store.
@@ -289,12 +344,13 @@ pub(crate) fn aftermath(store: StoreKind, seed: u64, step: usize, failed: &Op) -
     let mut ops: Vec<Op> = (0..3).map(|_| source.usual()).collect();
     if source.random.one_in(2) {
         let mut each = source.each();
-        // Doubts are settled once no write can arrive any more.
+        // Don't settle doubts yet, because writes can still arrive.
         each.retain(|op| !matches!(op, Op::Settle(_) | Op::SettleAll));
         ops.push(source.random.choose(&each).clone());
     }
     if store == StoreKind::Lists {
-        // Leftovers of a failed addition in the filter must not change the answers for these.
+        // Entries that a failed addition left in the filter must not change the answers for these
+        // keys.
         ops.extend((0..8).map(|_| Op::Put(source.random.below(KEYS.into()) as Key, NO)));
     }
     ops

@@ -3,27 +3,29 @@
 use crate::faulty::Injected;
 use crate::model::{Answer, Checked, Model};
 use crate::plan::StoreKind;
-use crate::script::{KEYS, Key, NO, Op, Value, YES};
+use crate::script::{KEYS, Key, NO, Op, Upkeep, Value, YES};
 use crate::stores::{Answered, Cause, Failure, Opened, Style, Target, ask_filter};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use twiceshy_store::Stats;
 
-/// The place of a store.
+/// The location of a store.
 pub(crate) trait Place {
     fn open(&self, style: &Style) -> Opened;
 
     /// Opens the copy at a path.
     fn open_copy(&self, path: &Path, style: &Style) -> Opened;
 
-    /// Ends a store without writing anything more.
+    /// Ends a store without writing anything else.
     fn crash(&self, target: Option<Box<dyn Target>>);
 
-    /// Turns faults on or off.
+    /// Turns faults off, or on again.
     fn pause(&self, is_paused: bool);
 }
 
-/// Whether to print each step, when a case runs alone.
+/// Whether to print each step. This is set when a case runs alone.
 pub(crate) static TELLS: AtomicBool = AtomicBool::new(false);
 
 pub(crate) struct Session<'a> {
@@ -33,6 +35,10 @@ pub(crate) struct Session<'a> {
     pub(crate) model: Model,
     /// The number of operations so far.
     pub(crate) operations: u64,
+    /// How often shards have grown, shrunk and rotated because they were due.
+    pub(crate) upkeep: BTreeMap<Upkeep, u64>,
+    /// The statistics after the last step, if the store is open.
+    before: Option<Stats>,
     /// The number of successful openings so far.
     openings: usize,
 }
@@ -49,7 +55,16 @@ pub(crate) enum Outcome {
 impl<'a> Session<'a> {
     pub(crate) fn new(place: &'a dyn Place, style: &Style, mut model: Model) -> Self {
         model.max_doubts = style.max_doubts;
-        Self { place, style: style.clone(), target: None, model, operations: 0, openings: 0 }
+        Self {
+            place,
+            style: style.clone(),
+            target: None,
+            model,
+            operations: 0,
+            upkeep: BTreeMap::new(),
+            before: None,
+            openings: 0,
+        }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -60,7 +75,7 @@ impl<'a> Session<'a> {
     /// and opening one that is open, do nothing. All other operations need an open store.
     ///
     /// # Errors
-    /// The broken promise.
+    /// Returns a description of the broken promise.
     pub(crate) fn step(&mut self, op: &Op) -> Result<Outcome, String> {
         let outcome = self.do_step(op);
         if TELLS.load(Ordering::Relaxed) {
@@ -95,6 +110,7 @@ impl<'a> Session<'a> {
                     _ => {}
                 }
                 self.model.acknowledged(op);
+                self.count_upkeep(op);
                 Ok(Outcome::Done)
             }
             Err(failure) => {
@@ -119,6 +135,29 @@ impl<'a> Session<'a> {
             self.model.reopened();
         }
         Ok(())
+    }
+
+    /// Counts the reasons for which shards were rebuilt in this step, by its caller or in the background. The
+    /// filter's size changes only when a shard is rebuilt.
+    fn count_upkeep(&mut self, op: &Op) {
+        let now = self.target.as_ref().map(|target| target.stats());
+        let before = std::mem::replace(&mut self.before, now);
+        let (Some(before), Some(now)) = (before, now) else { return };
+        // Other remainders change the size, too. So does the first build. A rebuild by name need not be due.
+        let is_built = before.shards_ready == before.shards;
+        let is_named = matches!(op, Op::Open | Op::Rebuild | Op::SettleAll);
+        if !self.style.keeps_rate() || !is_built || is_named {
+            return;
+        }
+        for (upkeep, count) in [
+            (Upkeep::Growth, u64::from(now.filter_bytes > before.filter_bytes)),
+            (Upkeep::Shrinking, u64::from(now.filter_bytes < before.filter_bytes)),
+            (Upkeep::Rotation, now.rotations - before.rotations),
+        ] {
+            if count > 0 && upkeep.is_of(self.style.store) {
+                *self.upkeep.entry(upkeep).or_default() += count;
+            }
+        }
     }
 
     /// Checks that a copy has the same contents as the store.
@@ -197,7 +236,7 @@ fn catch(act: impl FnOnce() -> Answered) -> Answered {
     })
 }
 
-/// Returns all lookups for all keys.
+/// Returns every kind of lookup for every key.
 pub(crate) fn questions(store: StoreKind) -> Vec<Op> {
     let all: Vec<Key> = (0..KEYS).collect();
     let get: fn(Key) -> Op = if store == StoreKind::Lists { Op::ListOf } else { Op::Get };

@@ -1,9 +1,9 @@
 //! Makes chosen system calls fail.
 //!
 //! This program defines the functions of the C library by which Rust's standard library reads,
-//! writes and names files. The linker prefers them to those of the library, so no preloading and no
-//! tracing is needed. Each makes the same system call, unless a fault prevents it. Only
-//! files below one directory are affected, not pipes or other files.
+//! writes and names files. The linker prefers these definitions to those of the library, so the
+//! program needs neither preloading nor tracing. Each function makes the same system call, unless a
+//! fault prevents it. Only files below one directory are affected, not pipes or other files.
 
 #![allow(unsafe_code)]
 
@@ -28,14 +28,14 @@ static ARMED: AtomicUsize = AtomicUsize::new(0);
 static LEFT: AtomicI64 = AtomicI64::new(0);
 static LASTS: AtomicBool = AtomicBool::new(false);
 
-/// What a call does.
+/// The effect of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// Reads.
+    /// The call reads.
     Read,
-    /// Changes something, and may need disk space.
+    /// The call changes something, and may need disk space.
     Fill,
-    /// Changes something.
+    /// The call changes something, and needs no disk space.
     Change,
 }
 
@@ -43,7 +43,7 @@ enum Class {
 enum Verdict {
     Pass,
     Fail(c_int),
-    /// Make the call, by halves if possible, and then kill the process.
+    /// Make the call (only half of it, if it is a write), and then kill the process.
     Torn,
 }
 
@@ -56,12 +56,13 @@ pub(crate) fn pause(is_paused: bool) {
     IS_PAUSED.store(is_paused, SeqCst);
 }
 
-/// Turns on or off that every call that changes something fails.
+/// Sets whether every call that changes something fails.
 pub(crate) fn black_out(is_dark: bool) {
     IS_DARK.store(is_dark, SeqCst);
 }
 
-/// Makes the n-th call from now on fail that the fault can hit, and perhaps all later ones.
+/// Injects a fault into the n-th call that it can hit, counted from now. If `lasts`, all later ones fail,
+/// too.
 pub(crate) fn arm(fault: Fault, n: u64, lasts: bool) {
     let place = Fault::CALLS.iter().position(|other| *other == fault);
     LEFT.store(n.cast_signed(), SeqCst);
@@ -69,7 +70,7 @@ pub(crate) fn arm(fault: Fault, n: u64, lasts: bool) {
     ARMED.store(place.expect("a fault of system calls") + 1, SeqCst);
 }
 
-/// Returns the number of calls since the last time.
+/// Returns the number of calls since `take_counts` was last called.
 pub(crate) fn take_counts() -> Counts {
     let counts = [Class::Read, Class::Fill, Class::Change]
         .map(|class| (class, COUNTS[class as usize].swap(0, SeqCst)));
@@ -79,7 +80,7 @@ pub(crate) fn take_counts() -> Counts {
     })
 }
 
-/// Returns whether this fault can hit such a call.
+/// Returns whether a fault can hit a call of this class.
 fn can_hit(fault: Fault, class: Class) -> bool {
     match fault {
         Fault::Eio => true,

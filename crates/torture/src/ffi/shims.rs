@@ -12,7 +12,7 @@ macro_rules! call {
             Verdict::Pass => unsafe { $call },
             Verdict::Fail(error) => fail(error).into(),
             Verdict::Torn => {
-                // SAFETY: as above.
+                // SAFETY: the arguments are those that the caller has passed.
                 unsafe { $call };
                 die()
             }
@@ -93,7 +93,8 @@ extern "C" fn ftruncate64(fd: c_int, length: off_t) -> c_int {
     call as c_int
 }
 
-/// The C library reads `mode` only if it creates a file; then the argument is in the same place.
+/// The C library reads `mode` only if it creates a file. Otherwise callers may omit it, and its
+/// value is unused.
 #[unsafe(no_mangle)]
 extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     openat64(libc::AT_FDCWD, path, flags, mode)

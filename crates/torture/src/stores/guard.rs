@@ -1,7 +1,8 @@
 //! Runs the torture tests on a `Guard`. Its database is a backend with an index of hashes.
 
 use super::{
-    Answered, Cause, Failure, Opened, Style, Target, key_bytes, read_key, read_value, value_bytes,
+    Answered, Cause, Failure, Opened, Style, Target, absent_keys, key_bytes, read_key, read_value,
+    value_bytes,
 };
 use crate::faulty::is_not_done;
 use crate::model::Answer;
@@ -11,11 +12,11 @@ use std::ops::RangeInclusive;
 use twiceshy::{Hash, MemberSource};
 use twiceshy_store::backend::BackendError;
 use twiceshy_store::{
-    Backend, Batch, Bytes, Durability, Guard, GuardError, Guarded, Keyspace, OpenOptions,
+    Backend, Batch, Bytes, Durability, Guard, GuardError, Guarded, Keyspace, OpenOptions, Stats,
     WriteError,
 };
 
-/// Pairs in key order, and keys in hash order.
+/// A database that holds pairs in key order, and keys in hash order.
 struct Database<B>(B);
 
 const PAIRS: Keyspace = Keyspace::Keys;
@@ -47,7 +48,7 @@ impl<B: Backend> Guarded for Database<B> {
 }
 
 impl<B: Backend> Database<B> {
-    /// Writes, and says what is known about it if that fails.
+    /// Writes a batch. If that fails, the error says whether the write may still happen.
     fn write(&self, batch: &Batch, durability: Durability) -> Result<(), WriteError<BackendError>> {
         self.0.write(batch, durability).map_err(|error| {
             if is_not_done(&error) {
@@ -68,7 +69,7 @@ pub(super) fn build<B: Backend>(backend: B, style: &Style) -> Opened {
     let options = OpenOptions::new()
         .capacity(super::CAPACITY)
         .false_positive_rate(style.rate)
-        .shards(super::SHARDS)
+        .shards(style.shards)
         .mistakes_kept(style.mistakes_kept)
         .max_doubts(style.max_doubts)
         .secret(style.secret.clone());
@@ -150,10 +151,19 @@ impl<B: Backend> Target for Guarding<B> {
                 let doubts = guard.doubts().iter().map(|key| read_key(key)).collect();
                 Answer::Doubts(doubts, stats.doubts, stats.shards_ready == stats.shards)
             }
+            Op::Flood => {
+                let found = absent_keys().map(|key| Ok(guard.get(&key)?.is_some()));
+                Answer::Flags(found.collect::<Result<_, Failure>>()?)
+            }
+            Op::Tend(_) => guard.tend().map(|_| Answer::Nothing)?,
             Op::Rebuild => guard.rebuild().map(|()| Answer::Nothing)?,
             Op::Validate => guard.validate().map(|()| Answer::Nothing)?,
             op => unreachable!("{op:?}"),
         })
+    }
+
+    fn stats(&self) -> Stats {
+        self.guard.stats()
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {

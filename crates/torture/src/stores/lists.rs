@@ -4,7 +4,7 @@ use super::{Answered, Failure, Style, Target, key_bytes, read_key, run_upkeep};
 use crate::model::Answer;
 use crate::script::{KEYS, Key, NO, Op, Value, YES};
 use twiceshy::{Hash, hash::KeyedHasher, members::OrderedHashes};
-use twiceshy_store::{Backend, List, ListStore, StoreError};
+use twiceshy_store::{Backend, List, ListStore, Stats, StoreError};
 
 struct Lists<B: Backend> {
     store: ListStore<B>,
@@ -51,8 +51,13 @@ impl<B: Backend> Target for Lists<B> {
                 let _ = store.stats();
                 Answer::Lengths(store.len(List::Yes), store.len(List::No))
             }
+            Op::Tend(_) => store.tend().map(|_| Answer::Nothing)?,
             op => run_upkeep!(store, op, self.style),
         })
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.stats()
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {

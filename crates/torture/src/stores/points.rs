@@ -1,7 +1,8 @@
 //! Runs the torture tests on a `Store`.
 
 use super::{
-    Answered, Failure, Style, Target, key_bytes, read_key, read_value, run_upkeep, value_bytes,
+    Answered, Failure, Style, Target, absent_keys, key_bytes, read_key, read_value, run_upkeep,
+    value_bytes,
 };
 use crate::model::Answer;
 use crate::plan::StoreKind;
@@ -12,7 +13,7 @@ use twiceshy::{
     Concurrent, QuotientFilter, Snapshot, TelescopingFilter, concurrent::Shard, hash::KeyedHasher,
 };
 use twiceshy_store::backend::Bytes;
-use twiceshy_store::{Backend, Store, StoreError};
+use twiceshy_store::{Backend, Stats, Store, StoreError};
 
 struct Points<B: Backend, F: Shard> {
     store: Store<B, F>,
@@ -70,8 +71,17 @@ impl<B: Backend, F: Shard> Target for Points<B, F> {
                 store.save_filter(&file)?;
                 Answer::Filter(file)
             }
+            Op::Flood => {
+                let found = absent_keys().map(|key| store.contains(&key));
+                Answer::Flags(found.collect::<Result<_, _>>()?)
+            }
+            Op::Tend(_) => store.tend().map(|_| Answer::Nothing)?,
             op => run_upkeep!(store, op, self.style),
         })
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.stats()
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
@@ -93,7 +103,7 @@ fn collect(
     Ok(Answer::Pairs(pairs.collect::<Result<_, Failure>>()?))
 }
 
-/// What the filter in a file, which must be valid, says of each key.
+/// Returns the answer of the filter in a file for each key. The filter must be valid.
 pub(crate) fn ask_filter(file: &Path, style: &Style) -> Result<Vec<bool>, Failure> {
     let hasher = KeyedHasher::new(&style.secret);
     let hashes = (0..KEYS).map(|key| hasher.hash_bytes(&key_bytes(key)));

@@ -4,14 +4,14 @@ use super::{Answered, Failure, Style, Target, read_value, run_upkeep, value_byte
 use crate::model::Answer;
 use crate::script::{KEYS, Key, Op};
 use twiceshy_store::backend::Bytes;
-use twiceshy_store::{Backend, RangeStore, StoreError};
+use twiceshy_store::{Backend, RangeStore, Stats, StoreError};
 
 struct Ranges<B: Backend> {
     store: RangeStore<u64, B>,
     style: Style,
 }
 
-/// Keys are the middle of much larger numbers.
+/// The number of key 0. The numbers of the other keys follow it.
 const BASE: u64 = 1 << 40;
 
 pub(super) fn opened<B: Backend>(store: RangeStore<u64, B>, style: &Style) -> Box<dyn Target> {
@@ -46,6 +46,10 @@ impl<B: Backend> Target for Ranges<B> {
             }
             op => run_upkeep!(store, op, self.style),
         })
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.stats()
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {

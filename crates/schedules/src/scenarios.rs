@@ -1,0 +1,253 @@
+//! The scenarios, and the program that runs them.
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner, thread};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use twiceshy::{QuotientFilter, Secret, TelescopingFilter, concurrent::Shard};
+use twiceshy_store::{Layout, MemoryBackend, OpenOptions, Store};
+
+const HELP: &str = "\
+Usage: twiceshy-schedules [SCHEDULES] [SEED]
+       twiceshy-schedules replay SCENARIO SCHEDULE
+
+Runs each scenario in this many orders of its threads, half of them chosen at random and half
+with few switches. The second form repeats the order that a failed check printed.
+";
+
+/// The most times that a scheduler with priorities changes them.
+const DEPTH: usize = 4;
+
+/// Number of keys that each writer owns.
+const KEYS: u32 = 10;
+
+/// A store in memory.
+type Tried<F = QuotientFilter> = Store<Arc<MemoryBackend>, F>;
+
+type Scenario = (&'static str, fn(&Seen));
+
+const SCENARIOS: [Scenario; 5] = [
+    ("rebuild", |seen| rebuild::<QuotientFilter>(Layout::Merged, seen)),
+    ("rebuild-split", |seen| rebuild::<QuotientFilter>(Layout::Split, seen)),
+    ("rebuild-telescoping", |seen| rebuild::<TelescopingFilter>(Layout::Merged, seen)),
+    ("upkeep", upkeep),
+    ("close", close),
+];
+
+/// What has happened in all schedules of a scenario, to show that they exercise the store.
+#[derive(Default)]
+struct Seen {
+    rebuilds: AtomicU64,
+    rotations: AtomicU64,
+    /// The rebuilds that a background thread has made while other threads wrote and read. Those that aren't
+    /// rotations made room for members, mostly.
+    rebuilds_beside: AtomicU64,
+    rotations_beside: AtomicU64,
+    repairs: AtomicU64,
+    mistakes: AtomicU64,
+}
+
+impl Seen {
+    /// Counts what has happened up to now, while other threads used the store.
+    fn add_beside<F: Shard>(&self, store: &Tried<F>) {
+        let stats = store.stats();
+        self.rebuilds_beside.fetch_add(stats.rebuilds, Ordering::Relaxed);
+        self.rotations_beside.fetch_add(stats.rotations, Ordering::Relaxed);
+    }
+
+    fn add<F: Shard>(&self, store: &Tried<F>) {
+        let stats = store.stats();
+        self.rebuilds.fetch_add(stats.rebuilds, Ordering::Relaxed);
+        self.rotations.fetch_add(stats.rotations, Ordering::Relaxed);
+        self.repairs.fetch_add(stats.repairs, Ordering::Relaxed);
+        self.mistakes.fetch_add(stats.false_positives, Ordering::Relaxed);
+    }
+}
+
+/// Runs the program.
+pub(crate) fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["replay", name, schedule] = arguments[..] {
+        let Some(&(_, scenario)) = SCENARIOS.iter().find(|(found, _)| *found == name) else {
+            eprintln!("error: no scenario `{name}`\n\n{HELP}");
+            return ExitCode::from(2);
+        };
+        shuttle::replay(move || scenario(&Seen::default()), schedule);
+        return ExitCode::SUCCESS;
+    }
+    let number = |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |n| n.parse());
+    let (Ok(schedules), Ok(seed), true) = (number(0, 2000), number(1, 1), arguments.len() <= 2)
+    else {
+        eprintln!("{HELP}");
+        return ExitCode::from(2);
+    };
+    for (name, scenario) in SCENARIOS {
+        let (start, seen) = (Instant::now(), Arc::new(Seen::default()));
+        // A failed check prints the order of the threads.
+        println!("{name}: {schedules} schedules from seed {seed}");
+        let half = schedules.div_ceil(2) as usize;
+        let run = {
+            let seen = Arc::clone(&seen);
+            move || scenario(&seen)
+        };
+        let mut config = Config::default();
+        config.silence_warnings = true;
+        config.stack_size = 1 << 18;
+        Runner::new(RandomScheduler::new_from_seed(seed, half), config.clone()).run(run.clone());
+        Runner::new(PctScheduler::new_from_seed(seed, DEPTH, half), config).run(run);
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        println!(
+            "  {:.1} s, {} rebuilds ({} rotations), {} mistakes, {} repairs: every answer was right",
+            start.elapsed().as_secs_f64(),
+            count(&seen.rebuilds),
+            count(&seen.rotations),
+            count(&seen.mistakes),
+            count(&seen.repairs),
+        );
+        assert!(count(&seen.rebuilds) > 0, "no shard was ever rebuilt");
+        assert!(count(&seen.repairs) > 0, "no mistake was ever repaired");
+        if name == "upkeep" {
+            let rebuilds = count(&seen.rebuilds_beside);
+            let rotations = count(&seen.rotations_beside);
+            println!("  beside writers: {rebuilds} rebuilds ({rotations} rotations)");
+            assert!(rotations > 0, "the shard was never rotated beside writers");
+            assert!(rebuilds > rotations, "the shard has never grown beside writers");
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+/// A store of one shard, so small and coarse that keys collide all the time.
+fn options(layout: Layout) -> OpenOptions {
+    OpenOptions::new()
+        .secret(Secret::from_bytes([7; 16]))
+        .layout(layout)
+        .capacity(8)
+        .shards(1)
+        .false_positive_rate(0.2)
+}
+
+fn put<F: Shard>(store: &Tried<F>, number: u32) {
+    store.put(&key(number), b"1").unwrap();
+    assert!(store.contains(&key(number)).unwrap(), "{number} was put, and is lost");
+}
+
+fn delete<F: Shard>(store: &Tried<F>, number: u32) {
+    assert!(store.delete(&key(number)).unwrap(), "{number} was put, and is lost");
+    assert!(!store.contains(&key(number)).unwrap(), "{number} was deleted, and is there");
+}
+
+/// Writes some keys, and deletes some of them. Returns the ones that are left.
+fn write<F: Shard>(store: &Tried<F>, first: u32) -> Vec<u32> {
+    let (mut left, keys) = (Vec::new(), first..first + KEYS);
+    for number in keys {
+        put(store, number);
+        match number % 3 {
+            0 => delete(store, number),
+            1 => {
+                delete(store, number);
+                put(store, number);
+                left.push(number);
+            }
+            _ => left.push(number),
+        }
+    }
+    left
+}
+
+/// Looks up keys that nobody ever writes. The mistakes among them are repaired.
+fn read<F: Shard>(store: &Tried<F>) {
+    for number in 1000..1012 {
+        assert!(!store.contains(&key(number)).unwrap());
+    }
+}
+
+/// Checks the store when all threads are done.
+fn check<F: Shard>(store: &Tried<F>, members: &[u32]) {
+    for &number in members {
+        assert!(store.contains(&key(number)).unwrap(), "{number} is lost");
+    }
+    assert_eq!(store.iter().count(), members.len());
+    store.validate().unwrap();
+    store.tend().unwrap();
+    store.validate().unwrap();
+    let stats = store.stats();
+    assert_eq!(stats.shards_ready, stats.shards);
+    for &number in members {
+        assert!(store.contains(&key(number)).unwrap(), "{number} is lost after a rebuild");
+    }
+}
+
+/// Two threads write, one reads and has its mistakes repaired, and one rebuilds the shard.
+fn rebuild<F: Shard>(layout: Layout, seen: &Seen) {
+    let options = options(layout).background_share(0.0);
+    let mut store: Tried<F> = options.open_with(Arc::default(), None).unwrap();
+    store.wait_until_ready().unwrap();
+    put(&store, 500);
+    let members = thread::scope(|scope| {
+        let writers = [0, 100].map(|first| {
+            let store = &store;
+            scope.spawn(move || write(store, first))
+        });
+        scope.spawn(|| read(&store));
+        scope.spawn(|| {
+            for _ in 0..3 {
+                store.rebuild().unwrap();
+                assert!(store.contains(&key(500)).unwrap(), "the oldest member is lost");
+            }
+        });
+        let left = writers.map(|writer| writer.join().unwrap());
+        [&[500], &*left[0], &*left[1]].concat()
+    });
+    check(&store, &members);
+    seen.add(&store);
+}
+
+/// The background thread rebuilds the shard when it is full of members or of repairs.
+fn upkeep(seen: &Seen) {
+    let options = options(Layout::Merged).background_share(1.0);
+    let mut store: Tried = options.open_with(Arc::default(), None).unwrap();
+    store.wait_until_ready().unwrap();
+    let members = thread::scope(|scope| {
+        let writers = [0, 100].map(|first| {
+            let store = &store;
+            scope.spawn(move || write(store, first))
+        });
+        scope.spawn(|| {
+            for _ in 0..4 {
+                read(&store);
+            }
+        });
+        let left = writers.map(|writer| writer.join().unwrap());
+        seen.add_beside(&store);
+        left.concat()
+    });
+    check(&store, &members);
+    seen.add(&store);
+}
+
+/// The store is closed while its background thread works, and opened again.
+fn close(seen: &Seen) {
+    let options = options(Layout::Merged).background_share(1.0);
+    let backend = Arc::new(MemoryBackend::new());
+    let mut members = Vec::new();
+    for first in [0, 100] {
+        let mut store: Tried = options.open_with(Arc::clone(&backend), None).unwrap();
+        members.extend(thread::scope(|scope| {
+            let writer = scope.spawn(|| write(&store, first));
+            read(&store);
+            writer.join().unwrap()
+        }));
+        store.wait_until_ready().unwrap();
+        check(&store, &members);
+        seen.add(&store);
+        store.close().unwrap();
+    }
+}
