@@ -20,7 +20,7 @@ Examples:
   twiceshy store get users.store alice
 
 Lines:
-  Input files can be plain text, or compressed with gzip or zstd; their first bytes show which.
+  Input files can be plain text, or compressed with gzip or zstd; the format is detected.
   `-` is the standard input. A key is a line without its line ending, and may be empty. Lines must
   be UTF-8 unless --bytes is given. A byte order mark at the start is skipped.
 
@@ -44,6 +44,7 @@ Examples:
   twiceshy store put users.store alice 'likes cheese'
   twiceshy store get users.store alice
   twiceshy store check users.store logins.txt --missing
+  twiceshy store export users.store -o users.tsv
 
 A store is a directory; `import` and `put` create it. Looking up an absent key usually reads nothing
 from the disk. If the filter mistakes an absent key for a member, the first lookup reads the disk, and
@@ -55,8 +56,8 @@ Examples:
   twiceshy filter check blocked.filter requests.txt --only maybe
   twiceshy filter verify blocked.filter --keys blocked.txt
 
-A filter is a file of about 2 bytes per key. Its answers are \"absent\", which is always right, and
-\"maybe\", which can be wrong.";
+A filter is a file of about 2 bytes per key. It answers \"absent\", which is always right, or \"maybe\",
+which can be wrong.";
 
 const LIST: &str = "\
 Examples:
@@ -67,12 +68,13 @@ Examples:
   twiceshy list apply blocked.list tuesday.delta -o tuesday.list
   twiceshy list add blocked.lists --yes blocked.txt --no popular.txt
 
-A list is a file of about 12 bits per key of the yes list, at the default rate. It answers yes for
-every key of the yes list and no for every key of the no list. For other keys, it wrongly answers yes
-at the rate --rate.
-Lists that change are kept in a directory; `build --from` makes a file from it.";
+A list is a file. At the default rate, it takes about 12 bits for each key on the yes list. It
+answers yes for every key on the yes list, and no for every key on the no list. For a key on neither
+list, the probability of a wrong yes is --rate.
+To change the lists later, keep them in a directory. `add` creates the directory, and `build --from`
+builds a list file from it.";
 
-/// Adaptive filters: files, block lists, and key-value stores with a filter in front
+/// Filter files, block lists, and key-value stores whose filters repair their mistakes
 ///
 /// A filter answers "absent", which is always right, or "maybe", which can be wrong. A store asks
 /// its filter before it reads the disk. When a "maybe" turns out to be wrong, the store repairs the
@@ -80,12 +82,12 @@ Lists that change are kept in a directory; `build --from` makes a file from it."
 #[derive(Parser)]
 #[command(name = "twiceshy", version, verbatim_doc_comment, after_long_help = EXAMPLES)]
 #[command(after_help = "Try `twiceshy --help` for examples and exit codes.")]
-// Do not wrap help text: its lines are broken by hand.
+// Do not wrap help text, because its lines are broken by hand.
 #[command(term_width = 0)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Write JSON instead of text, one value per line
+    /// Print JSON instead of text, one value per line
     #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
     /// Hide progress bars
@@ -95,15 +97,15 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Compare a store with repairs to one without, on this machine (30 seconds)
+    /// Compare a store that repairs its filter with one that does not (takes 30 seconds)
     Demo(Demo),
-    /// Key-value stores on disk, each with a filter in front
+    /// Create and query key-value stores that ask a filter before they read the disk
     #[command(subcommand, after_help = STORE)]
     Store(StoreCommand),
     /// Build, check and merge filter files
     #[command(subcommand, after_help = FILTER)]
     Filter(FilterCommand),
-    /// Block lists that are always right about the keys of two lists
+    /// Build and check block lists that are always right about the keys they were built from
     #[command(subcommand, after_help = LIST)]
     List(ListCommand),
     /// Print shell completions

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 /// The exit code of a command that could not be carried out.
 const FAILED: u8 = 2;
 
-/// The answer of a command that succeeded.
+/// The answer of a command that succeeded. It determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Yes,
@@ -29,22 +29,23 @@ impl Answer {
 
 /// Prints an error in one line, and returns the exit code.
 pub(crate) fn code(answer: Result<Answer>) -> ExitCode {
-    // If a signal is undoing the work, its failure must not be printed as an error.
+    // `answer` may be an error only because a signal handler is undoing the work. Then this call
+    // blocks until the process exits, and the error is not printed.
     let _held = interrupt::hold();
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
-        // The reader of our output has stopped reading, as `head` does.
+        // The reader of our output, for example `head`, has stopped reading.
         Err(error) if is_unread(&error) => ExitCode::SUCCESS,
         Err(error) => failed(&format!("{error:#}")),
     }
 }
 
-/// Makes aborts end the program with the exit code of a failure. When memory runs out, the standard
-/// library prints a message and aborts.
+/// Makes the program end with the exit code of a failure when it aborts. The standard library
+/// aborts after a message when memory runs out.
 pub(crate) fn fail_on_abort() {
     use signal_hook::{consts::SIGABRT, flag};
-    // If this fails, the shell reports an abort as usual.
+    // If the handler cannot be installed, an abort ends the program in the usual way.
     let always = Arc::new(AtomicBool::new(true));
     let _ = flag::register_conditional_shutdown(SIGABRT, FAILED.into(), always);
 }
@@ -74,7 +75,7 @@ pub(crate) fn misunderstood(error: &clap::Error) -> ExitCode {
     failed(&format!("{}; see --help", parts.join("; ")))
 }
 
-/// Writes a warning about a command that was carried out.
+/// Prints a warning. The command has succeeded nevertheless.
 pub(crate) fn warn(warning: &Error) {
     let _held = interrupt::hold();
     say(&format!("warning: {warning:#}"));
@@ -94,7 +95,7 @@ fn is_unread(error: &Error) -> bool {
     error.downcast_ref().is_some_and(|WriteError(error)| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Joins the lines of a message, because the error of a storage engine may have several.
+/// Joins the lines of a message. The errors of a storage engine may have several lines.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn only_broken_pipe_of_our_output_is_ignored() {
+    fn broken_pipe_is_ignored_only_for_standard_output() {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
         assert!(is_unread(&Error::new(WriteError(broken()))));
         assert!(!is_unread(&Error::new(broken())));

@@ -1,7 +1,7 @@
 //! The command line `twiceshy`: filter files, lists and stores.
 //!
-//! [`cli`] has the arguments and their help, and [`commands`] runs the commands. [`input`] reads
-//! lines, [`output`] writes answers, [`progress`] shows progress bars, [`interrupt`] removes
+//! [`cli`] defines the arguments and their help, and [`commands`] runs the commands. [`input`]
+//! reads lines, [`output`] writes answers, [`progress`] shows progress bars, [`interrupt`] removes
 //! unfinished work after Ctrl-C, and [`exit`] returns the exit code.
 
 #![forbid(unsafe_code)]

@@ -5,10 +5,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a task runs before its bar appears.
+/// The time that a task must have run before its bar appears.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often the bar is drawn.
+/// The time between two updates of the bar.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The size of a task.
@@ -46,7 +46,7 @@ pub(crate) struct Progress {
 
 /// The thread that draws the bar.
 struct Showing {
-    /// Dropped to end the thread.
+    /// A channel to the thread. The thread ends when this is dropped.
     over: Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -80,7 +80,7 @@ impl Progress {
     }
 }
 
-/// Shows a different task on the bar.
+/// Makes a bar show a different task.
 pub(crate) fn turn_to(bar: &ProgressBar, task: &'static str, total: Total) {
     let style = ProgressStyle::with_template(total.template());
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));

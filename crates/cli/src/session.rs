@@ -1,4 +1,4 @@
-//! What all commands need: the output, and whether to show progress.
+//! The state that all commands need: the output, and whether to show progress.
 
 use crate::cli::Cli;
 use crate::output::{Output, WriteError};

@@ -14,7 +14,7 @@ Examples:
   twiceshy completions zsh > ~/.zfunc/_twiceshy
   twiceshy completions fish > ~/.config/fish/completions/twiceshy.fish")]
 pub(crate) struct Completions {
-    /// Which shell to print completions for
+    /// The shell to print completions for
     shell: Shell,
 }
 

@@ -1,4 +1,5 @@
-//! Creates directories of stores and lists. A directory is complete or does not exist.
+//! Creates directories of stores and lists, so that a directory is either complete or does not
+//! exist.
 
 use crate::interrupt::{self, Undo};
 use anyhow::{Context as _, Result, bail};
@@ -6,30 +7,32 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// The name of the data directory of a store or lists.
+/// The name of the subdirectory for the data of a store or lists.
 pub(super) const DATA: &str = "data";
 
-/// A store or lists that are being created, in a hidden directory inside their own directory. They
-/// are moved out of it when they are complete. After a failure or a signal, only the hidden directory
-/// is removed.
+/// A store or lists that are being created. They are in a hidden directory inside their own
+/// directory, and are moved out of it when they are complete. After a failure or a signal, only the
+/// hidden directory is removed.
 ///
-/// The hidden directory is locked. If its lock is free, the process that created it was killed.
+/// The process that creates a hidden directory locks it. If the lock is free, that process was
+/// killed.
 pub(super) struct Making {
     directory: PathBuf,
     is_directory_new: bool,
     hidden: PathBuf,
-    // Dropped before the lock.
+    // This field is dropped before the lock.
     _removal: Undo,
     _lock: Option<File>,
 }
 
 const HIDDEN: &str = ".twiceshy-making-";
 
-/// The number of random characters after the prefix.
+/// The number of random characters after the prefix of a hidden directory's name.
 const RANDOM_BYTES: usize = 6;
 
 impl Making {
-    /// Begins to create a store or lists (`kind`) in a new or empty directory.
+    /// Begins to create a store or lists in a new or empty directory. `kind` names them in
+    /// messages.
     pub(super) fn begin(directory: &Path, kind: &str) -> Result<Self> {
         let name = || directory.display().to_string();
         let mut held = interrupt::hold();
@@ -39,7 +42,7 @@ impl Making {
             Err(error) => return Err(error).with_context(name),
         };
         for entry in fs::read_dir(directory).with_context(name)? {
-            // Other processes may be creating one, too.
+            // Other processes may be creating a store or lists here, too.
             if !is_hidden(&entry.with_context(name)?) {
                 bail!(
                     "{}: this directory is neither {kind} nor empty; choose a new directory",
@@ -50,7 +53,7 @@ impl Making {
         let parent = directory.to_path_buf();
         let remove_parent = move || {
             if is_directory_new {
-                // Fails unless the directory is empty.
+                // This removes the directory only if it is empty.
                 let _ = fs::remove_dir(&parent);
             }
         };
@@ -70,7 +73,7 @@ impl Making {
         &self.hidden
     }
 
-    /// Moves the store or the lists, which must be closed, to their directory.
+    /// Moves the store or the lists to their directory. They must be closed.
     pub(super) fn finish(self) -> Result<()> {
         let _held = interrupt::hold();
         self.publish().with_context(|| self.directory.display().to_string())
@@ -85,14 +88,16 @@ impl Making {
             _ => error,
         })?;
         self.sync().or_else(|error| fs::rename(&visible, &hidden).and(Err(error)))?;
-        // Move the saved filter, too. If this fails, the next opening builds it again.
+        // Move the saved filter, too. If this fails, the filter is built again when the store is
+        // next opened.
         for entry in fs::read_dir(&self.hidden).into_iter().flatten().flatten() {
             let _ = fs::rename(entry.path(), self.directory.join(entry.file_name()));
         }
         Ok(())
     }
 
-    /// Syncs the directories that have new entries, on systems where directories can be opened.
+    /// Syncs the directories that have new entries. Does nothing on systems where directories
+    /// cannot be opened.
     fn sync(&self) -> io::Result<()> {
         let absolute = fs::canonicalize(&self.directory)?;
         let parent = absolute.parent().filter(|_| self.is_directory_new);
@@ -105,7 +110,7 @@ impl Making {
     }
 }
 
-/// Removes the hidden directories of processes that were killed.
+/// Removes the hidden directories that killed processes have left.
 pub(super) fn remove_abandoned(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten().filter(is_hidden) {
         // Hold the lock until the directory is removed.
@@ -134,7 +139,7 @@ fn create_hidden(directory: &Path) -> io::Result<(PathBuf, Option<File>)> {
         let mut builder = tempfile::Builder::new();
         let hidden = builder.prefix(HIDDEN).rand_bytes(RANDOM_BYTES).tempdir_in(directory)?.keep();
         let lock = File::open(&hidden).ok().filter(|hidden| hidden.lock().is_ok());
-        // Another process may have removed it before it was locked.
+        // Another process may have removed the directory before it was locked.
         if hidden.exists() {
             return Ok((hidden, lock));
         }

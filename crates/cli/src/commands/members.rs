@@ -1,8 +1,8 @@
-//! Turns lines into distinct hashes in order, in one pass. [`KeysOfLine`] says which keys a line has.
+//! Reads lines once, and returns the sorted, distinct hashes of their keys. [`KeysOfLine`] finds
+//! the keys of a line.
 //!
-//! One thread reads lines, and several threads hash them. The first bits of a hash select its bucket.
-//! A bucket is small enough to be sorted in the cache, and the buckets one after the other are in
-//! order.
+//! One thread reads lines, and several threads hash them. The first bits of a hash select its bucket. A
+//! bucket is small enough to be sorted in the cache. The buckets themselves are in hash order.
 
 use crate::input::{Block, Encoding, Lines, check_stdin_once};
 use crate::progress::Total;
@@ -27,7 +27,7 @@ const WAITING: usize = 4;
 /// The number of leading bits of a hash that select its bucket.
 const BUCKET_BITS: u32 = 8;
 
-/// Hashes by their leading bits.
+/// Hashes, grouped by their leading bits.
 struct Buckets(Vec<Vec<Hash>>);
 
 impl Buckets {
@@ -46,20 +46,20 @@ impl Buckets {
     }
 }
 
-/// The hashes of distinct keys, in order.
+/// The sorted hashes of distinct keys.
 pub(super) struct Members {
     sorted: Buckets,
-    /// The number of keys, including repeated ones.
+    /// The number of keys that were read, including repetitions.
     pub(super) keys: u64,
 }
 
-/// Says which keys a line has.
+/// Finds the keys of a line.
 pub(super) trait KeysOfLine: Copy + Send + Sync {
     /// Calls `key` with each key of a line.
     fn each(self, line: &[u8], key: impl FnMut(&[u8]));
 }
 
-/// The whole line is one key.
+/// Takes the whole line as one key.
 #[derive(Clone, Copy)]
 pub(super) struct WholeLine;
 
@@ -94,7 +94,7 @@ impl Members {
             let read = paths.iter().try_for_each(|path| {
                 let mut lines = Lines::open(path, encoding, session)?;
                 while let Some(block) = lines.next_block()? {
-                    // This fails only if the workers have panicked, which is handled below.
+                    // This fails only if the workers have panicked. That case is handled below.
                     let _ = send.send(block);
                     if let Ok(block) = used.try_recv() {
                         lines.reuse(block);
@@ -141,12 +141,12 @@ fn hash_blocks(
         for line in block.lines() {
             keys.each(line, |key| buckets.push(hasher.hash_bytes(key)));
         }
-        // This fails when everything is read.
+        // This fails if all lines are read. Then the buffer is no longer needed.
         let _ = give_back.send(block);
     }
 }
 
-/// Merges parts into sorted buckets without repetitions.
+/// Merges the workers' buckets, sorts them, and removes repetitions.
 fn sorted(parts: Vec<Buckets>) -> Result<Buckets> {
     let mut parts = parts.into_iter();
     let mut sorted = parts.next().unwrap_or_else(Buckets::new);
@@ -183,7 +183,7 @@ mod tests {
         let hash = |number: u128| Hash::from_u128(number.wrapping_mul(u128::MAX / 99_991));
         let bucketed = |numbers: std::ops::Range<u128>| {
             let mut buckets = Buckets::new();
-            // These all go to the same bucket.
+            // These hashes all go to the same bucket.
             let uneven = numbers.clone().map(Hash::from_u128);
             numbers.map(hash).chain(uneven).for_each(|hash| buckets.push(hash));
             buckets

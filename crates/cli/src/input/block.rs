@@ -1,11 +1,11 @@
 //! Blocks of lines.
 
-/// A block of whole lines. Only the last line of a source may lack a line ending.
+/// A block of whole lines. Each line has a line ending, except perhaps the last line of a source.
 pub(crate) struct Block {
-    /// Has the lines in its first `len` bytes.
+    /// The buffer. Its first `len` bytes are the lines.
     pub(super) buffer: Vec<u8>,
     pub(super) len: usize,
-    /// The number of the first line; a source begins at 1.
+    /// The number of the first line. The first line of a source has number 1.
     pub(super) first_line: u64,
 }
 

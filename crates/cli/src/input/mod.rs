@@ -4,6 +4,7 @@ mod block;
 mod compressed;
 
 pub(crate) use block::Block;
+pub(crate) use compressed::begins_as_text;
 
 use crate::progress::{Progress, Total};
 use crate::session::Session;
@@ -12,11 +13,13 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Bytes per block: large enough to pass to another thread, and small enough for a cache.
+/// The size of a block in bytes. A block is large enough to be worth passing to another thread, and
+/// small enough for a cache.
 const BLOCK: usize = 1 << 18;
 
-/// The longest line. A file with a longer one is probably not a text file.
-const LONGEST: usize = 1 << 30;
+/// The length of lines that may be refused, in bytes. A file with such a line is probably not a text
+/// file.
+pub(crate) const LONGEST: usize = 1 << 30;
 
 /// Which bytes lines may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ impl Encoding {
     }
 }
 
-/// A source of lines, read in blocks.
+/// A source of lines, which are read in blocks.
 pub(crate) struct Lines {
     name: String,
     reader: Box<dyn Read + Send>,
@@ -42,13 +45,13 @@ pub(crate) struct Lines {
     longest: usize,
     /// The beginning of a line whose end has not been read yet.
     begun: Vec<u8>,
-    /// A buffer to use again, because allocating a new one takes longer than reading the lines.
+    /// A buffer to reuse, because allocating a new one takes longer than reading the lines.
     spare: Vec<u8>,
     /// The number of lines read so far.
     count: u64,
-    /// The error of the line that follows the last block.
+    /// The error in the line after the last returned block.
     error: Option<Error>,
-    /// Shown until everything is read.
+    /// The progress bar. It is shown until everything is read.
     progress: Option<Progress>,
 }
 
@@ -57,7 +60,7 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Returns an error if `-` occurs more than once.
+/// Returns an error if `-`, the standard input, occurs more than once.
 pub(crate) fn check_stdin_once(paths: &[PathBuf]) -> Result<()> {
     match paths.iter().filter(|path| is_stdin(path)).count() {
         0 | 1 => Ok(()),
@@ -81,7 +84,7 @@ impl Lines {
         Self::new(name, file, encoding, Some(session.progress(TASK, total)))
     }
 
-    fn new(
+    pub(crate) fn new(
         name: String,
         reader: impl Read + Send + 'static,
         encoding: Encoding,
@@ -111,7 +114,7 @@ impl Lines {
         })
     }
 
-    /// Returns the name of the source in messages.
+    /// Returns the name of the source, for messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -135,7 +138,7 @@ impl Lines {
             let (name, line) = (&self.name, block.line_at(valid));
             let error =
                 anyhow!("{name}: line {line} is not UTF-8; use --bytes to accept any bytes");
-            // Return the lines before it first.
+            // Return the lines before the bad line first.
             block.len = memchr::memrchr(b'\n', &block.bytes()[..valid]).map_or(0, |end| end + 1);
             if block.len == 0 {
                 return Err(error);
@@ -151,8 +154,8 @@ impl Lines {
         self.spare = block.buffer;
     }
 
-    /// Reads whole lines: one block, or one longer line, or the rest of the source. Returns their
-    /// size in bytes.
+    /// Reads whole lines until the buffer is full or the source ends. If a line is longer than the
+    /// buffer, the buffer grows. Returns the number of bytes.
     fn read_lines(&mut self, buffer: &mut Vec<u8>) -> Result<usize> {
         let mut filled = self.begun.len();
         self.grow(buffer, buffer.len().max(self.block_size).max(2 * filled))?;

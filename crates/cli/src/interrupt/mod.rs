@@ -1,8 +1,8 @@
-//! Handles Ctrl-C, SIGTERM and SIGHUP: undoes unfinished work before the program ends.
+//! Undoes unfinished work before Ctrl-C, SIGTERM or SIGHUP ends the program.
 //!
-//! One lock orders everything. The thread that handles a signal takes the lock and never releases it,
-//! so that no other thread begins, finishes or reports any work. While another thread holds the lock,
-//! no signal is handled.
+//! A single lock is needed to begin, finish or report work, and to handle a signal. The thread that
+//! handles a signal takes the lock and never releases it, so that no other thread can do any of
+//! this. While another thread holds the lock, no signal is handled.
 
 mod signals;
 
@@ -12,12 +12,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, process, thread};
 
-/// The exit code after any of these signals, which is what shells report after Ctrl-C.
+/// The exit code after any of these signals. Shells report this code after Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
 type Undoing = Box<dyn Fn() + Send>;
 
-/// How to undo unfinished work, in the order in which it was begun.
+/// The functions that undo unfinished work, in the order in which the work began.
 static BEGUN: Mutex<BTreeMap<u64, Undoing>> = Mutex::new(BTreeMap::new());
 
 /// Handles signals from now on. Must be called before other threads are started.
@@ -29,16 +29,17 @@ pub(crate) fn handle() {
     });
 }
 
-/// Delays signals while it lives.
+/// Holds the lock. No signal is handled until this is dropped.
 pub(crate) struct Held(MutexGuard<'static, BTreeMap<u64, Undoing>>);
 
-/// Waits until no other thread holds the lock. Never returns once a signal is being handled.
+/// Takes the lock, and waits for it if another thread holds it. Never returns once a signal is
+/// being handled.
 pub(crate) fn hold() -> Held {
     Held(BEGUN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Held {
-    /// Registers how to undo work that begins now.
+    /// Registers a function that undoes the work that begins now.
     pub(crate) fn undo(&mut self, undo: impl Fn() + Send + 'static) -> Undo {
         let number = self.0.last_key_value().map_or(0, |(last, _)| last + 1);
         self.0.insert(number, Box::new(undo));
@@ -46,7 +47,7 @@ impl Held {
     }
 }
 
-/// Undoes unfinished work on drop, or when a signal arrives.
+/// Undoes unfinished work when this is dropped, or when a signal arrives.
 pub(crate) struct Undo(u64);
 
 impl Drop for Undo {
@@ -58,8 +59,8 @@ impl Drop for Undo {
     }
 }
 
-/// Removes a directory, even if an engine's threads are still writing there. Ignores errors: a
-/// directory that stays does no harm.
+/// Removes a directory, even if an engine's threads are still writing there. Ignores errors,
+/// because a directory that stays does no harm.
 pub(crate) fn remove(directory: &Path) {
     const TRIES: usize = 100;
     for _ in 0..TRIES {

@@ -1,7 +1,8 @@
-//! Waiting for the signals that end a program.
+//! Waits for the signals that end a program.
 
-/// Calls `undo` in a thread of its own at the first SIGINT, SIGTERM or SIGHUP. Each of them that
-/// is ignored, as `nohup` and shells do for commands in the background, stays ignored.
+/// Calls `undo` in a new thread at the first SIGINT, SIGTERM or SIGHUP. If the process was started
+/// with a signal ignored, that signal stays ignored. `nohup` starts processes in this way, and so
+/// do shells for background jobs.
 ///
 /// If no thread can be started, the signals end the program at once, as they do by default.
 #[cfg(unix)]
@@ -13,7 +14,8 @@ pub(super) fn on_signal(undo: impl FnOnce() + Send + 'static) {
     let is_handled = |signal: &Signal| ignored >> (*signal as u32 - 1) & 1 == 0;
     let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let signals: SigSet = signals.into_iter().filter(is_handled).collect();
-    // All later threads inherit this, so that the signals stay for the one that waits for them.
+    // All later threads inherit this mask. So only the thread that waits for the signals receives
+    // them.
     if signals == SigSet::empty() || signals.thread_block().is_err() {
         return;
     }
@@ -27,8 +29,9 @@ pub(super) fn on_signal(undo: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// The signals that this process was started to ignore, as a set of bits. Linux keeps a signal
-/// that is blocked even if it is ignored, so waiting for it would notice it.
+/// Returns the signals that were ignored when this process started, as a set of bits. On Linux, a
+/// signal that is both blocked and ignored stays pending, so a thread that waits for the signal
+/// would receive it.
 #[cfg(unix)]
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -37,11 +40,11 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Calls `undo` in a thread of its own when the user presses Ctrl-C or closes the console.
+/// Calls `undo` in a new thread when the user presses Ctrl-C or closes the console.
 #[cfg(not(unix))]
 pub(super) fn on_signal(undo: impl FnOnce() + Send + 'static) {
     let mut undo = Some(undo);
-    // Where that fails, an interrupt ends the program at once.
+    // If this fails, an interrupt ends the program at once.
     let _ = ctrlc::set_handler(move || {
         if let Some(undo) = undo.take() {
             undo();

@@ -1,16 +1,18 @@
-//! Writes text or JSON to the standard output, and output files.
+//! Writes text or JSON to the standard output, and writes output files.
 
+mod draft;
 mod report;
 mod target;
 mod text;
 
+pub(crate) use draft::Draft;
 pub(crate) use report::{Report, grouped, sized};
 pub(crate) use target::Target;
 
 use serde::Serialize;
 use std::io::{self, BufWriter, Stdout, Write};
 
-/// An error of the standard output.
+/// An error when writing to the standard output.
 #[derive(Debug)]
 pub(crate) struct WriteError(pub(crate) io::Error);
 

@@ -4,7 +4,7 @@ use super::text::Text;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-/// Facts in the order in which they were added.
+/// Named facts, in the order in which they were added.
 #[derive(Default)]
 pub(crate) struct Report {
     facts: Vec<(&'static str, Fact)>,
@@ -44,7 +44,7 @@ impl Report {
         self.with(name, Fact::Bits(bits))
     }
 
-    /// Adds a number from 0 to 1, which the table shows in percent.
+    /// Adds a number from 0 to 1. The table shows it in percent.
     pub(crate) fn share(self, name: &'static str, share: f64) -> Self {
         self.with(name, Fact::Share(share))
     }
@@ -61,7 +61,7 @@ impl Report {
         self.with(name, Fact::Yes(yes))
     }
 
-    /// Adds a fact without a value.
+    /// Adds a fact that has a name but no value.
     pub(crate) fn nothing(self, name: &'static str) -> Self {
         self.with(name, Fact::Nothing)
     }
@@ -91,7 +91,7 @@ impl Fact {
 }
 
 impl Serialize for Report {
-    /// Writes names in snake case: `bits_per_key`.
+    /// Writes the facts as an object with names in snake case, such as `bits_per_key`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.facts.len()))?;
         for (name, fact) in &self.facts {
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_formatted_for_people() {
+    fn numbers_are_formatted_with_separators_and_units() {
         assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1000, 1_234_567].map(grouped));
         assert_eq!(
             ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 MiB", "16384.0 PiB"],

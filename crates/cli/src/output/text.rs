@@ -4,7 +4,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use std::fmt::Write as _;
 
-/// Bytes that are usually text. UTF-8 becomes a string; other bytes become an object with
+/// Bytes to be written as JSON. UTF-8 becomes a string. Other bytes become an object with
 /// hexadecimal digits.
 pub(super) struct Text<'a>(pub(super) &'a [u8]);
 

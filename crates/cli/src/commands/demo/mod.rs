@@ -1,7 +1,7 @@
-//! `twiceshy demo`: measures what adapting is worth on this machine.
+//! `twiceshy demo`: measures the benefit of repairs on this machine.
 //!
-//! [`traffic`] generates queries, [`subject`] is a measured store, and [`run`] queries two of them in
-//! turns. [`results`] has the measurements, and [`page`] shows them.
+//! [`traffic`] generates queries, and [`run`] sends them to two stores in turns. A [`subject`] is
+//! one of these stores. [`results`] has the measurements, and [`page`] shows them.
 
 mod page;
 mod results;
@@ -34,32 +34,32 @@ What the demo does:
   skewed   popular keys are queried more often than others (Zipf's law with exponent 1.5), and one
            query in ten is for a present key
   probing  an attacker queries random keys, and notes which of them cost a disk read
-  hostile  as skewed, but one query in ten comes from the attacker, who repeats the noted keys
+  hostile  like skewed, but one query in ten comes from the attacker, who repeats the noted keys
 
 What the demo counts:
   A disk read is counted when the filter mistakes an absent key for a member, even if the engine or
-  the operating system has that part of the disk in memory. It is repeated if the same key has cost a
-  disk read before. The counts depend only on the options; the times vary.
+  the operating system has that part of the disk in memory. A disk read counts as repeated if the
+  same key has caused one before. The counts depend only on the options; the times vary.
 
-  The skewed row varies with the seed, because a mistaken key can be popular or rare.
+  The skewed row varies with the seed: a key that the filter gets wrong may be popular or rare.
 
 The stores take half a kilobyte of disk space per key, and are removed at the end.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "Try `twiceshy demo --help` for an explanation.")]
 pub(crate) struct Demo {
-    /// Keys per store
+    /// The number of keys in each store
     #[arg(long, default_value_t = 500_000, value_parser = value_parser!(u64).range(1000..=1 << 32))]
     #[arg(allow_negative_numbers = true)]
     keys: u64,
-    /// Queries per kind of traffic
+    /// The number of queries for each kind of traffic
     #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1000..=1 << 40))]
     #[arg(allow_negative_numbers = true)]
     queries: u64,
-    /// The seed of the keys, the secret and the queries
+    /// The seed for generating the keys, the secret and the queries
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
-    /// Where to write the page; replaces an existing file
+    /// Where to write the page with the results; an existing file is replaced
     #[arg(long, value_name = "PAGE", default_value = "twiceshy-demo.html")]
     out: PathBuf,
     /// Where to create the stores [default: the system's temporary directory]
@@ -83,7 +83,7 @@ impl Demo {
     fn print(&self, results: &Results, target: &Target, session: &mut Session) -> Result<Answer> {
         let output = &mut session.output;
         if target.is_special() {
-            // The page may have gone to the standard output, too.
+            // The page may have been written to the standard output, so print nothing else.
         } else if output.is_json() {
             output.json(&results.json(&self.out))?;
         } else {
@@ -97,7 +97,7 @@ impl Demo {
     }
 }
 
-/// Creates a directory that is removed at the end.
+/// Creates a temporary directory. It is removed when the returned `Undo` is dropped.
 fn temporary_in(parent: &Path) -> io::Result<(PathBuf, Undo)> {
     let mut held = interrupt::hold();
     let directory = tempfile::Builder::new().prefix("twiceshy-demo-").tempdir_in(parent)?.keep();
@@ -105,7 +105,7 @@ fn temporary_in(parent: &Path) -> io::Result<(PathBuf, Undo)> {
     Ok((directory, held.undo(move || interrupt::remove(&removed))))
 }
 
-/// Characters per line of a terminal.
+/// The number of characters per line of a terminal.
 const WIDTH: usize = 80;
 
 /// Breaks text into lines of at most [`WIDTH`] characters.

@@ -5,7 +5,7 @@ use super::traffic::{EXPONENT, HOSTILE, PRESENT};
 use crate::output::{grouped, sized};
 use twiceshy_report::{Axis, Cell, Column, Format, Page, Plot, Section, Series, Table};
 
-/// Returns the table that is printed.
+/// Returns the table that the demo prints.
 pub(super) fn table(results: &Results) -> Table {
     let mut table = Table::new("").columns([
         Column::text("traffic"),
@@ -24,7 +24,7 @@ pub(super) fn table(results: &Results) -> Table {
         table.rows.push(row(traffic.name(), "off", off, [Cell::Empty, Cell::Empty]));
         table.rows.push(row("", "on", on, [fewer.into(), faster.into()]));
     }
-    table.note("Disk reads are those for absent keys; a repaired key costs no more of them.")
+    table.note("Only disk reads for absent keys count. A repaired key causes no more of them.")
 }
 
 fn row(traffic: &str, adaptation: &str, tally: Tally, ratios: [Cell; 2]) -> Vec<Cell> {
@@ -42,10 +42,11 @@ fn row(traffic: &str, adaptation: &str, tally: Tally, ratios: [Cell; 2]) -> Vec<
 
 pub(super) fn page(results: &Results) -> Page {
     let mut numbers = table(results);
-    // A phone is too narrow for all columns, and the facts have the number of queries.
+    // A phone is too narrow for all columns. The number of queries is also among the facts, so this
+    // column can go.
     numbers.columns.remove(QUERIES);
     numbers.rows.iter_mut().for_each(|row| drop(row.remove(QUERIES)));
-    // Highlight the rows of the store that adapts.
+    // Every second row is about the store that adapts. Highlight those.
     numbers.highlights = (1..numbers.rows.len()).step_by(2).map(|row| (row, REPEATED)).collect();
     let Results { keys, queries, seed, .. } = *results;
     Page::new("Once bitten, twice shy")
@@ -74,8 +75,9 @@ pub(super) fn page(results: &Results) -> Page {
         )
 }
 
-/// The column of queries, and the column of repeated disk reads once that one is removed.
+/// The index of the column of queries.
 const QUERIES: usize = 2;
+/// The index of the column of repeated disk reads, after the column of queries is removed.
 const REPEATED: usize = 3;
 
 const WHAT: &str = "\
@@ -90,7 +92,7 @@ fn kinds() -> Table {
          one query in {PRESENT} is for a present key."
     );
     let hostile = format!(
-        "As skewed, but {:.0} % of the queries come from the attacker, who repeats the noted keys.",
+        "Like skewed, but {:.0} % of the queries come from the attacker, who repeats the noted keys.",
         HOSTILE * 100.0
     );
     let probing = "An attacker queries random keys, and notes which of them cost a disk read.";
@@ -101,7 +103,7 @@ fn kinds() -> Table {
         .row([Traffic::Hostile.name().into(), hostile.into()])
 }
 
-/// Returns an empty curve with its name.
+/// Returns a curve with a name and without points.
 fn curve(adaptation: &str) -> Series {
     Series::new(format!("adapting {adaptation}"))
 }
@@ -131,7 +133,8 @@ fn visits(results: &Results) -> Plot {
     with_phases(curves.into_iter().fold(plot, Plot::series), results)
 }
 
-/// Slices per point. A single slice is too short for a reliable speed.
+/// The number of slices per point of the speed curve. A single slice is too short for a reliable
+/// speed.
 const SLICES: usize = 5;
 
 fn speed(results: &Results) -> Plot {

@@ -5,21 +5,21 @@ use serde::Serialize;
 use std::iter::Sum;
 use std::path::Path;
 
-/// Counts and time of some queries.
+/// The counts of some queries, and the time they took.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Tally {
     pub(super) queries: u64,
-    /// Queries for present keys.
+    /// The number of queries for present keys.
     pub(super) found: u64,
-    /// Disk reads for absent keys.
+    /// The number of disk reads for absent keys.
     pub(super) visits: u64,
-    /// Disk reads for absent keys that had already caused a disk read.
+    /// The number of disk reads for absent keys that had caused a disk read before.
     pub(super) repeated: u64,
     pub(super) seconds: f64,
 }
 
 impl Tally {
-    /// Returns the queries per second.
+    /// Returns the number of queries per second.
     pub(super) fn throughput(&self) -> f64 {
         self.queries as f64 / self.seconds
     }
@@ -37,7 +37,7 @@ impl Sum for Tally {
     }
 }
 
-/// The kinds of traffic, in order.
+/// The kinds of traffic, in the order in which they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
     Skewed,
@@ -59,7 +59,7 @@ impl Traffic {
 
 /// The measurements of one store, per slice of the queries.
 pub(super) struct Run {
-    /// The fewest queries per slice. A slice has less than a turn more.
+    /// The minimum number of queries per slice. A slice exceeds it by less than one turn.
     slice: u64,
     slices: [Vec<Tally>; Traffic::ALL.len()],
 }
@@ -69,7 +69,7 @@ impl Run {
         Self { slice, slices: Default::default() }
     }
 
-    /// Adds a turn, which is a slice or a part of one.
+    /// Adds the counts of a turn to the current slice. A slice has one or more turns.
     pub(super) fn push(&mut self, traffic: Traffic, turn: Tally) {
         let slices = &mut self.slices[traffic as usize];
         match slices.last_mut() {
@@ -101,7 +101,7 @@ pub(super) struct Results {
     pub(super) keys: u64,
     pub(super) queries: u64,
     pub(super) seed: u64,
-    /// Bytes per store.
+    /// The size of the data in each store, in bytes.
     pub(super) data: u64,
     pub(super) cache: u64,
     pub(super) filter: u64,
@@ -126,7 +126,7 @@ impl Results {
                 .into();
         }
         let again = match on.repeated {
-            0 => "and no key cost two".into(),
+            0 => "and no key cost more than one".into(),
             again => format!("{} of them for keys that had cost one before", grouped(again)),
         };
         let [slow, fast] = [&self.off, &self.on].map(|run| run.of(Traffic::Hostile).throughput());

@@ -1,6 +1,6 @@
-//! Queries two stores in turns, one of which adapts.
+//! Sends the same queries to two stores in turns. Only one of the stores adapts.
 //!
-//! Turns are short, so that other work of the machine affects both stores alike.
+//! The turns are short. So if the machine does other work, it slows both stores alike.
 
 use super::Demo;
 use super::results::{Results, Run, Tally, Traffic};
@@ -17,20 +17,21 @@ use std::thread::{self, Builder};
 use std::time::Instant;
 use twiceshy_workloads::adversary::{Collector, CollectorConfig, Query, Reply, Victim};
 
-/// Slices per store and kind of traffic.
+/// The number of slices for each store and kind of traffic.
 const SLICES: u64 = 50;
 
-/// The longest turn, in queries. The queries of a turn are kept in memory.
+/// The maximum number of queries per turn. All queries of a turn are in memory.
 const LONGEST_TURN: u64 = 1 << 16;
 
-/// Queries that an attacker needs to learn which answers are slow.
+/// The number of queries after which an attacker knows which answers are slow.
 const CALIBRATION: u64 = 255;
 
 pub(super) fn run(demo: &Demo, directory: &Path, session: &Session) -> Result<Results> {
     let setting = Setting { keys: demo.keys, seed: demo.seed };
     let progress = session.progress("filling two stores", Total::Items(2 * demo.keys));
     let bar = progress.bar();
-    // Without the lock, opening could create files that a signal has just removed.
+    // Without the lock, opening a store could create files in a directory that the signal handler
+    // has just removed.
     let held = interrupt::hold();
     let off = Subject::new(&directory.join("off"), setting, false)?;
     let on = Subject::new(&directory.join("on"), setting, true)?;
@@ -57,7 +58,7 @@ pub(super) fn run(demo: &Demo, directory: &Path, session: &Session) -> Result<Re
     })
 }
 
-/// Fills both stores at the same time, because filling takes longest.
+/// Fills both stores at the same time, because filling is the slowest part of the demo.
 fn fill(subjects: [&Subject; 2], bar: &ProgressBar) -> Result<()> {
     let [one, other] = subjects;
     let fill = |subject: &Subject| subject.fill(|| bar.inc(1));
@@ -71,7 +72,7 @@ fn fill(subjects: [&Subject; 2], bar: &ProgressBar) -> Result<()> {
 struct Contest {
     off: (Subject, Run),
     on: (Subject, Run),
-    /// Queries per turn.
+    /// The number of queries per turn.
     turn: usize,
     bar: ProgressBar,
     filter: u64,
@@ -97,7 +98,7 @@ impl Contest {
         self.bar.set_position(0);
     }
 
-    /// Sends the same queries to both stores, and measures them.
+    /// Sends the same queries to both stores, and measures the stores.
     fn ask(&mut self, traffic: Traffic, mut numbers: impl Iterator<Item = u64>) -> Result<()> {
         let mut is_even = true;
         loop {
@@ -105,7 +106,7 @@ impl Contest {
             if turn.is_empty() {
                 return Ok(());
             }
-            // Change the order in every turn.
+            // Change the order of the stores in every turn.
             let (first, second) =
                 if is_even { (&mut self.off, &mut self.on) } else { (&mut self.on, &mut self.off) };
             for (subject, run) in [first, second] {
@@ -118,9 +119,9 @@ impl Contest {
 
     /// Lets an attacker learn which keys cost a disk read.
     ///
-    /// The attacker learns from the store that does not adapt. The other store gets the same queries,
-    /// and makes the same mistakes except those that earlier repairs prevent. So the attacker learns
-    /// at least as much as it could learn from the adapting store.
+    /// The attacker learns from the store that does not adapt. The adapting store gets the same
+    /// queries. It makes the same mistakes, except those that earlier repairs prevent. So the
+    /// attacker learns at least as much as it could learn from the adapting store.
     fn probe(&mut self, queries: u64, seed: u64) -> Result<Collector> {
         let warm_up = queries - CALIBRATION;
         let config = CollectorConfig { warm_up, capacity: queries };
@@ -138,11 +139,11 @@ impl Contest {
     }
 }
 
-/// The attacker's queries. Each key depends on earlier answers, so the adapting store gets the same
-/// keys after the other store's turn.
+/// Answers the attacker from the store that does not adapt. Each query depends on earlier answers,
+/// so the adapting store gets the same queries only after each turn.
 struct Probe<'a> {
     contest: &'a mut Contest,
-    /// The queries of this turn.
+    /// The keys that were queried in this turn.
     asked: Vec<u64>,
     tally: Tally,
     start: Instant,
@@ -177,7 +178,7 @@ impl Probe<'_> {
 }
 
 impl Victim for Probe<'_> {
-    /// Sends no more queries after an error.
+    /// Sends a query, unless an earlier one has failed.
     fn ask(&mut self, number: u64) -> Reply {
         let asked = if self.done.is_ok() { self.ask(number) } else { Ok(false) };
         let is_mistake = asked.unwrap_or_else(|error| {

@@ -15,7 +15,7 @@ use twiceshy_workloads::key::key;
 const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 100;
 
-/// The engine's block cache has the size of the data divided by this.
+/// The size of the data, divided by the size of the engine's block cache.
 const CACHE_PART: u64 = 32;
 
 /// The parameters of both stores.
@@ -34,7 +34,8 @@ impl Setting {
         self.data_bytes() / CACHE_PART
     }
 
-    /// Returns the engine's options. The engine has no filters, because ours replaces them.
+    /// Returns the engine's options. The engine's own filters are turned off, because our filter
+    /// replaces them.
     fn engine(self) -> FjallOptions {
         let mut options = FjallOptions::default();
         options.cache_bytes = self.cache_bytes();

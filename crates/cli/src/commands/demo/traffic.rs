@@ -1,4 +1,5 @@
-//! Generates queries as numbers. Numbers below the number of keys are present keys.
+//! Generates queries for keys, which are numbers. A key is present if it is below the number of
+//! keys.
 
 use anyhow::Result;
 use twiceshy_workloads::key::scatter;
@@ -6,24 +7,25 @@ use twiceshy_workloads::stream::Zipf;
 
 pub(super) const EXPONENT: f64 = 1.5;
 
-/// One query in this many is for a present key.
+/// One query in this many asks for a present key.
 pub(super) const PRESENT: u64 = 10;
 
-/// The attacker's share of the hostile traffic.
+/// The share of the queries in the hostile traffic that come from the attacker.
 pub(super) const HOSTILE: f64 = 0.1;
 
-/// Numbers from here on are absent keys, in order of popularity.
+/// The first absent key. It is the most popular one, and popularity decreases from there.
 const ABSENT: u64 = 1 << 63;
 
 /// The number of absent keys that can be queried.
 const UNIVERSE: u64 = 1 << 40;
 
-/// Returns an endless stream of popular and less popular keys, some of them present.
+/// Returns an endless stream of keys. Some keys are far more popular than others, and some are
+/// present.
 pub(super) fn skewed(keys: u64, seed: u64) -> Result<impl Iterator<Item = u64>> {
     let ranks = Zipf::new(UNIVERSE, EXPONENT)?.stream(seed);
     let coins = (0..).map(move |at: u64| scatter(scatter(seed) ^ at).is_multiple_of(PRESENT));
     Ok(ranks.zip(coins).map(move |(rank, is_present)| {
-        // Scatter the popular keys among the present ones.
+        // Scatter the popular keys over all present keys.
         if is_present { scatter(rank) % keys } else { ABSENT | rank }
     }))
 }

@@ -24,10 +24,10 @@ Examples:
 
 The secret:
   Keys are hashed with a random secret, so that nobody can compute false positives in advance. By
-  default, the secret is saved in the filter, and only the owner may read the file: anyone who has
-  the file can test which keys are in the filter. To publish a filter that reveals only how many
-  keys it has, use --secret-file. The secret is then read from that file, or written to it if the file does not
-  exist, and checking keys needs both files.
+  default, the secret is saved in the filter. Only the owner may read this file, because anyone who
+  has it can test which keys are in the filter. To publish a filter that reveals only how many
+  keys it has, use --secret-file. The secret is then read from that file, or written to it if the
+  file does not exist. Checking keys then needs both files.
 
 A key that occurs several times counts once. Building takes 16 to 32 bytes of memory per line.";
 
@@ -38,16 +38,16 @@ pub(crate) struct Build {
     /// Files of keys, one per line
     #[arg(default_value = "-", value_name = "KEYS")]
     keys: Vec<PathBuf>,
-    /// Where to write the filter; replaces an existing file
+    /// Where to write the filter; an existing file is replaced
     #[arg(short, long, value_name = "FILTER")]
     output: PathBuf,
-    /// How often an absent key is answered "maybe" [default: 0.001]
+    /// False-positive rate: the share of absent keys that get the answer "maybe" [default: 0.001]
     #[arg(long, conflicts_with = "like", allow_negative_numbers = true)]
     rate: Option<f64>,
     /// Size the filter for at least this many keys
     #[arg(long, value_name = "KEYS", conflicts_with = "like", allow_negative_numbers = true)]
     capacity: Option<usize>,
-    /// Use the secret and the size of this filter, so that both can be merged
+    /// Use the same secret and size as this filter, so that the two filters can be merged
     #[arg(long, value_name = "FILTER")]
     like: Option<PathBuf>,
     #[command(flatten)]
@@ -94,7 +94,7 @@ impl Build {
         Ok(Answer::Yes)
     }
 
-    /// Checks the options before anything is read.
+    /// Returns the size that the options ask for. Checks the options before anything is read.
     fn size(&self) -> Result<Size> {
         if let Some(like) = &self.like {
             let filter = load(like, &self.secret)?;
@@ -113,9 +113,9 @@ impl Build {
 
 /// The size of the filter.
 enum Size {
-    /// As planned, or larger if there are more keys.
+    /// The planned size, or a larger one if there are more keys.
     Planned(Builder<QuotientFilter>),
-    /// The size of another filter times a power of two, so that both can be merged.
+    /// The size of another filter times a power of two, so that the two filters can be merged.
     Like { parameters: Parameters, secret: Secret },
 }
 
@@ -128,7 +128,8 @@ impl Size {
                 Ok(builder.build_sorted(|| members.iter(), std::iter::empty)?)
             }
             Self::Like { parameters, .. } => {
-                // Each doubling took a bit from the remainders, and kept the width of the slots.
+                // Start with the size before any doubling. Each doubling took a bit of each
+                // remainder, but kept the width of the slots.
                 let bits = parameters.slot_bits;
                 let mut slots = parameters.slots >> (bits - parameters.remainder_bits);
                 loop {

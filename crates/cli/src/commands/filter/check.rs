@@ -17,7 +17,7 @@ Examples:
   twiceshy filter check blocked.filter requests.txt.gz --count --json
   echo mallory | twiceshy filter check blocked.filter - && echo 'perhaps blocked'
 
-For each line, writes \"maybe\" or \"absent\", a tab, and the key. The answer \"absent\" is always right.
+For each line, prints \"maybe\" or \"absent\", a tab, and the key. The answer \"absent\" is always right.
 The exit code is 0 if all answers are \"maybe\", otherwise 1.";
 
 #[derive(Args)]
@@ -29,10 +29,10 @@ pub(crate) struct Check {
     /// A file of keys, one per line
     #[arg(default_value = "-")]
     keys: PathBuf,
-    /// Write only the keys with this answer, without the answer
+    /// Print only the keys with this answer, without the answer
     #[arg(long, value_name = "ANSWER")]
     only: Option<Only>,
-    /// Write only the number of keys per answer
+    /// Print only the number of keys for each answer
     #[arg(long, conflicts_with = "only")]
     count: bool,
     #[command(flatten)]

@@ -10,7 +10,8 @@ use twiceshy::{Keyed, QuotientFilter, SecretMode, Snapshot, snapshot::SnapshotEr
 /// A filter whose keys are lines.
 pub(super) type LineFilter = Keyed<[u8], QuotientFilter>;
 
-/// Reads a filter, with the secret in the file or the one from `--secret-file`.
+/// Reads a filter. Takes the secret from the filter file, or from the file that `--secret-file`
+/// names.
 pub(super) fn load(path: &Path, secret: &SecretArgs) -> Result<LineFilter> {
     LineFilter::open(path, secret.read()?).map_err(|error| match error.cause() {
         SnapshotError::NoSecret => {
@@ -20,8 +21,8 @@ pub(super) fn load(path: &Path, secret: &SecretArgs) -> Result<LineFilter> {
     })
 }
 
-/// Reads a filter without its secret, for commands that look up no keys. Returns whether the secret
-/// is in the file.
+/// Reads a filter without its secret, for commands that look up no keys. Also returns whether the
+/// file contains the secret.
 pub(super) fn load_unasked(path: &Path) -> Result<(QuotientFilter, bool)> {
     match LineFilter::open(path, None) {
         Ok(filter) => Ok((filter.filter().clone(), true)),

@@ -18,7 +18,7 @@ Examples:
 
 Filters can be merged if they have the same secret, the same slot width, and sizes whose ratio is a
 power of two. Filters that were built with --like meet these conditions. A key that is in two filters
-counts twice. The merged filter answers \"maybe\" for a key if one of the filters does.";
+counts twice. The merged filter answers \"maybe\" for a key if one of the filters would.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -27,7 +27,7 @@ pub(crate) struct Merge {
     /// The filters to merge
     #[arg(required = true, num_args = 2.., value_name = "FILTER")]
     filters: Vec<PathBuf>,
-    /// Where to write the merged filter; replaces an existing file
+    /// Where to write the merged filter; an existing file is replaced
     #[arg(short, long, value_name = "FILTER")]
     output: PathBuf,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! `twiceshy filter`: filter files.
 //!
-//! [`file`] reads and writes them, and [`secret`] their secrets.
+//! [`file`] reads and writes filter files, and [`secret`] reads and writes files with secrets.
 
 mod build;
 mod check;
@@ -25,7 +25,7 @@ pub(crate) enum FilterCommand {
     Info(info::Info),
     /// Merge filters that have the same secret
     Merge(merge::Merge),
-    /// Check that a filter is undamaged, and has all of its keys
+    /// Check that a filter is undamaged and contains the given keys
     Verify(verify::Verify),
 }
 

@@ -9,21 +9,21 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use twiceshy::Secret;
 
-/// The option for the file with the secret that keys are hashed with.
+/// The option that names the file with the secret. Keys are hashed with this secret.
 #[derive(Args)]
 pub(super) struct SecretArgs {
-    /// The file with the secret, if it is not in the filter
+    /// The file with the secret, if the secret is not in the filter
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }
 
 impl SecretArgs {
-    /// Returns whether the secret has a file of its own.
+    /// Returns whether the secret is in a separate file.
     pub(super) fn is_apart(&self) -> bool {
         self.secret_file.is_some()
     }
 
-    /// Returns an error if the filter would replace the file with the secret.
+    /// Returns an error if writing the filter would replace the file with the secret.
     pub(super) fn keep_off(&self, target: &Target) -> Result<()> {
         self.secret_file
             .iter()
@@ -38,7 +38,8 @@ impl SecretArgs {
             .transpose()
     }
 
-    /// Reads the secret from the file, if the file exists. Writes nothing.
+    /// Decides where a new filter gets its secret from. Reads the secret if its file exists, and
+    /// writes nothing.
     pub(super) fn read_or_plan(&self) -> Result<Planned<'_>> {
         let Some(path) = self.secret_file.as_deref() else { return Ok(Planned::InFilter) };
         match read(path)? {
@@ -48,7 +49,7 @@ impl SecretArgs {
     }
 }
 
-/// Where a new filter's secret comes from and goes to.
+/// Where a new filter's secret comes from, and where it is saved.
 pub(super) enum Planned<'a> {
     /// The secret is saved in the filter.
     InFilter,
@@ -59,7 +60,8 @@ pub(super) enum Planned<'a> {
 }
 
 impl Planned<'_> {
-    /// Writes a new secret, and calls `then`. If that fails, removes the secret's file again.
+    /// Writes the secret to its file, if it is new, and calls `then`. If either fails, removes the
+    /// new file again.
     pub(super) fn keep(&self, secret: &Secret, then: impl FnOnce() -> Result<()>) -> Result<()> {
         let Self::New(path) = self else { return then() };
         let name = || path.display().to_string();

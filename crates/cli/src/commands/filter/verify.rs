@@ -17,8 +17,8 @@ Examples:
   twiceshy filter verify blocked.filter --keys blocked.txt
 
 Reads the whole filter, and checks its checksums and every invariant. If the filter is damaged, the
-exit code is 2. With --keys, checks that each key is answered \"maybe\"; if one is answered \"absent\",
-the exit code is 1.";
+exit code is 2. With --keys, also checks that the answer for each key is \"maybe\". If an answer is
+\"absent\", the exit code is 1.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\

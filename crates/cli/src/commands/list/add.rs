@@ -17,8 +17,8 @@ Examples:
   echo evil.example | twiceshy list add blocked.lists --yes -
   twiceshy list build --from blocked.lists -o blocked.list
 
-If the directory does not exist, it is created, and removed again if the command fails or is
-interrupted. If the lists exist, keys that were added before a failure stay.
+If the directory does not exist, it is created. If the command then fails or is interrupted, the
+directory is removed again. If the lists already exist, keys that were added before a failure stay.
 
 Each line is a key. Adding a key that is on the other list is an error; remove it from there first.";
 

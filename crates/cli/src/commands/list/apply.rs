@@ -48,7 +48,7 @@ impl Apply {
         drop(progress);
         let report = Report::new()
             .count("yes-keys", new.filter().len() as u64)
-            .count("no-keys", new.filter().no_keys());
+            .count("no-keys", new.filter().details().no_keys);
         target.report(&report, &mut session.output)?;
         Ok(Answer::Yes)
     }

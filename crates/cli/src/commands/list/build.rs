@@ -41,15 +41,15 @@ Matching:
         same paths below `www.example.com`, but not `example.com/ab`. A key with more than 15 slashes
         matches only itself.
   For hosts and URLs, a check looks up every key that would match, and answers yes if one of them is
-  found. --rate is the false-positive rate of each of these lookups. A key of the no list is answered
-  no unless the yes list has a key that matches it.
+  found. --rate is the false-positive rate of each of these lookups. The answer for a key on the no
+  list is no, unless a key on the yes list matches it.
 
 Updates:
-  --like takes the secret, the rate and the shape of an older list, if they still fit. Then `twiceshy
-  list diff` makes a small delta. --room leaves room for lists that grow.
+  --like takes the secret, the rate and the shape of an older list, if they still fit. Then
+  `twiceshy list diff` makes a small delta. --room leaves room for lists that grow.
 
 The secret that keys are hashed with is in the list. Anyone who has the list can test any key, and
-search for keys that are wrongly answered yes. Building takes 48 bytes of memory per key.";
+search for keys that wrongly get the answer yes. Building takes 48 bytes of memory per key.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -61,10 +61,10 @@ pub(crate) struct Build {
     /// A file of keys for the no list, one per line; can be given several times
     #[arg(long, value_name = "FILE")]
     no: Vec<PathBuf>,
-    /// A directory with both lists, made by `twiceshy list add`
+    /// Take the yes list and the no list from this directory, made by `twiceshy list add`
     #[arg(long, value_name = "DIR", conflicts_with_all = ["yes", "no", "matching", "prefer"])]
     from: Option<PathBuf>,
-    /// Where to write the list; replaces an existing file
+    /// Where to write the list; an existing file is replaced
     #[arg(short, long, value_name = "LIST")]
     output: PathBuf,
     /// False-positive rate for keys on neither list [default: 0.001]
@@ -73,13 +73,13 @@ pub(crate) struct Build {
     /// How to match keys [default: line]
     #[arg(long = "match", value_name = "HOW", conflicts_with = "like", value_parser = matching())]
     matching: Option<Matching>,
-    /// Which list wins for keys that are on both [default: an error]
+    /// Which answer to give for keys on both lists; without this option, they are an error
     #[arg(long, value_name = "ANSWER")]
     prefer: Option<Prefer>,
-    /// Reuse an older list's secret and shape, so that the delta is small
+    /// Use the same secret and shape as this older list, so that a delta between the two is small
     #[arg(long, value_name = "LIST")]
     like: Option<PathBuf>,
-    /// Leave room for the lists to grow by this share, such as 0.1
+    /// Leave room for the lists to grow by this share, for example 0.1 for 10 %
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     room: f64,
     /// Accept lines that are not UTF-8
@@ -94,7 +94,7 @@ fn matching() -> impl TypedValueParser<Value = Matching> {
     let values = PossibleValuesParser::new([
         value(Matching::Line, "Match whole lines"),
         value(Matching::Host, "Match hosts and their subdomains"),
-        value(Matching::Url, "Match hosts with paths, and everything below them"),
+        value(Matching::Url, "Match hosts with their paths, and everything below them"),
     ]);
     values.try_map(|name| name.parse())
 }
@@ -112,7 +112,7 @@ impl KeysOfLine for Listed {
     }
 }
 
-/// Turns a line of the no list into all keys that would match it.
+/// Turns a line of the no list into all keys that would match this line.
 #[derive(Clone, Copy)]
 struct Asked(Matching);
 
@@ -131,7 +131,7 @@ enum Prefer {
     No,
 }
 
-/// The share by which lists can be planned to grow.
+/// The shares that `--room` accepts.
 const ROOM: RangeInclusive<f64> = 0.0..=10.0;
 
 impl Build {
@@ -147,7 +147,7 @@ impl Build {
             None => self.matching.unwrap_or(Matching::Line),
         };
         if !ROOM.contains(&self.room) {
-            bail!("room for {} times as many keys more is impossible; choose 0 to 10", self.room);
+            bail!("--room {} is impossible; choose a share from 0 to 10", self.room);
         }
         let builder = YesNoFilter::builder().label(matching.label());
         let builder = match self.rate {
@@ -186,14 +186,15 @@ impl Build {
         drop(held);
 
         let filter = filter.filter();
-        let mut report =
-            Report::new().count("yes-keys", filter.len() as u64).count("no-keys", filter.no_keys());
+        let mut report = Report::new()
+            .count("yes-keys", filter.len() as u64)
+            .count("no-keys", filter.details().no_keys);
         if let Some(on_both) = on_both {
             report = report.count("on both lists", on_both);
         }
         let report = report
             .bytes("bytes of memory", filter.stats().memory)
-            .share("false-positive rate", filter.false_positive_rate());
+            .share("false-positive rate", filter.stats().expected_rate);
         target.report(&report, &mut session.output)?;
         Ok(Answer::Yes)
     }
@@ -205,7 +206,8 @@ impl Build {
         Ok(Lists { yes: yes.iter().collect(), no: no.iter().collect() })
     }
 
-    /// Names a key that is on both lists, by reading them again.
+    /// Returns an error that names a key that is on both lists. Reads both lists again to find the
+    /// key.
     fn on_both(
         &self,
         hash: Hash,
@@ -220,7 +222,8 @@ impl Build {
         ))
     }
 
-    /// Returns the first line that has a key with this hash, with its file and line number.
+    /// Returns a description of the first line that has a key with this hash: the file, the line
+    /// number and the line.
     fn find(
         &self,
         paths: &[PathBuf],
@@ -248,15 +251,15 @@ impl Build {
     }
 }
 
-/// The hashes of both lists, in order.
+/// The sorted hashes of the yes list and of the no list.
 struct Lists {
     yes: Vec<Hash>,
     no: Vec<Hash>,
 }
 
 impl Lists {
-    /// Returns the lists in a directory, and the secret that they are hashed with. Returns an error if
-    /// a different secret is expected.
+    /// Reads the lists in a directory, and the secret that their keys are hashed with. Returns an
+    /// error if this is not the `expected` secret.
     fn kept(directory: &Path, expected: Option<&Secret>) -> Result<(Self, Secret)> {
         let lists = existing(directory)?;
         let export = lists.export().with_context(|| directory.display().to_string())?;
@@ -271,7 +274,7 @@ impl Lists {
         Ok((lists, export.secret))
     }
 
-    /// Removes keys that are on both lists from one of them. Returns how many.
+    /// Removes keys that are on both lists from one of the lists. Returns the number of these keys.
     fn tell_apart(&mut self, prefer: Prefer) -> u64 {
         let (kept, cut) = match prefer {
             Prefer::Yes => (&self.yes, &mut self.no),

@@ -16,8 +16,8 @@ Examples:
   twiceshy list check blocked.list requests.txt.gz --count --json
   echo evil.example | twiceshy list check blocked.list - && echo blocked
 
-For each line, writes \"yes\" or \"no\", a tab, and the line. Lines are matched as chosen when the list
-was built; see `twiceshy list build --help`. The exit code is 0 if all answers are yes, otherwise 1.";
+For each line, prints \"yes\" or \"no\", a tab, and the line. The way to match lines was chosen when the
+list was built; see `twiceshy list build --help`. The exit code is 0 if all answers are yes, otherwise 1.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -28,10 +28,10 @@ pub(crate) struct Check {
     /// A file of keys, one per line
     #[arg(default_value = "-")]
     keys: PathBuf,
-    /// Write only the lines with this answer, without the answer
+    /// Print only the lines with this answer, without the answer
     #[arg(long, value_name = "ANSWER")]
     only: Option<Only>,
-    /// Write only the number of lines per answer
+    /// Print only the number of lines for each answer
     #[arg(long, conflicts_with = "only")]
     count: bool,
     /// Accept lines that are not UTF-8
@@ -41,9 +41,9 @@ pub(crate) struct Check {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Only {
-    /// Lines that are answered yes
+    /// Lines with the answer yes
     Yes,
-    /// Lines that are answered no
+    /// Lines with the answer no
     No,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Diff {
     old: PathBuf,
     /// The newer list
     new: PathBuf,
-    /// Where to write the delta; replaces an existing file
+    /// Where to write the delta; an existing file is replaced
     #[arg(short, long, value_name = "DELTA")]
     output: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! Directories with lists that change.
+//! Directories with a yes list and a no list that can be changed.
 
 use crate::commands::closing::closed;
 use crate::commands::making::{Making, remove_abandoned};
@@ -11,7 +11,7 @@ use twiceshy_store::{FjallBackend, ListStore, OpenOptions, StoreError};
 
 pub(super) type KeptLists = ListStore<FjallBackend>;
 
-/// Opens existing lists.
+/// Opens the existing lists in a directory.
 pub(super) fn existing(directory: &Path) -> Result<KeptLists> {
     match OpenOptions::new().create(false).open_lists(directory) {
         Err(StoreError::Missing) => {
@@ -24,7 +24,8 @@ pub(super) fn existing(directory: &Path) -> Result<KeptLists> {
     }
 }
 
-/// Opens or creates lists, calls `work`, and closes them. If the work fails, removes new lists again.
+/// Opens or creates lists, calls `work` with them, and closes them. If `work` fails, removes lists
+/// that were created.
 pub(super) fn in_new_or_existing<T>(
     directory: &Path,
     options: &OpenOptions,
@@ -32,11 +33,13 @@ pub(super) fn in_new_or_existing<T>(
 ) -> Result<T> {
     let name = || directory.display().to_string();
     remove_abandoned(directory);
-    // In this order, the lists are dropped before their directory is removed.
+    // Variables are dropped in reverse order, so the lists are closed before their directory is
+    // removed.
     let (making, lists) = match options.clone().create(false).open_lists(directory) {
         Err(StoreError::Missing) => {
             let making = Making::begin(directory, "a directory of lists")?;
-            // Without the lock, opening could create files that a signal has just removed.
+            // Without the lock, opening the lists could create files in a directory that the signal
+            // handler has just removed.
             let _held = interrupt::hold();
             let lists = options.open_lists(making.path()).with_context(name)?;
             (Some(making), lists)

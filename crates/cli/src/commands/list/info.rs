@@ -27,18 +27,18 @@ impl Info {
         let filter = list.keyed().filter();
         let metadata = fs::metadata(&self.list);
         let bytes = metadata.with_context(|| self.list.display().to_string())?.len();
-        let yes = filter.len() as u64;
+        let (yes, details) = (filter.len() as u64, filter.details());
         let per_key = if yes == 0 { 0.0 } else { bytes as f64 * 8.0 / yes as f64 };
         let report = Report::new()
             .count("yes-keys", yes)
-            .count("no-keys", filter.no_keys())
+            .count("no-keys", details.no_keys)
             .word("matching", list.matching().name())
-            .share("false-positive rate", filter.false_positive_rate())
-            .share("planned rate", filter.planned_rate())
+            .share("false-positive rate", filter.stats().expected_rate)
+            .share("planned rate", details.planned_rate)
             .bytes("bytes", bytes)
             .bits("bits per yes-key", per_key)
-            .count("remainder bits", filter.remainder_bits().into())
-            .count("quotients of a seed", filter.group_size().into());
+            .count("remainder bits", details.remainder_bits.into())
+            .count("quotients of a seed", details.group_size.into());
         session.output.report(&report)?;
         Ok(Answer::Yes)
     }

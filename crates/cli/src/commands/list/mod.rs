@@ -1,6 +1,6 @@
-//! `twiceshy list`: files that are right about every key of two lists.
+//! `twiceshy list`: files that answer correctly for every key of a yes list and a no list.
 //!
-//! The library matches lines: see [`twiceshy::Matching`]. Lists that change are kept in a
+//! [`twiceshy::Matching`] says how lines are matched. Lists that can be changed are kept in a
 //! [`directory`].
 
 mod add;
@@ -20,7 +20,7 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum ListCommand {
-    /// Build a list file from yes keys and no keys
+    /// Build a list file from a yes list and a no list
     Build(build::Build),
     /// Check keys against a list
     Check(check::Check),
@@ -28,13 +28,13 @@ pub(crate) enum ListCommand {
     Add(add::Add),
     /// Remove keys from the lists in a directory
     Remove(remove::Remove),
-    /// Write a delta that updates an older list to a newer one
+    /// Write a delta that turns an older list into a newer one
     Diff(diff::Diff),
     /// Update a list with a delta
     Apply(apply::Apply),
     /// Show the size and the parameters of a list
     Info(info::Info),
-    /// Check that a list is undamaged, and right about every key
+    /// Check that a list is undamaged and gives the right answers for its keys
     Verify(verify::Verify),
 }
 

@@ -16,8 +16,8 @@ Examples:
   twiceshy list verify blocked.list --yes blocked.txt --no popular.txt
 
 Reads the whole list, and checks its checksums and every invariant. If the list is damaged, the exit
-code is 2. With --yes and --no, checks that each key is answered yes or no; if an answer is wrong, the
-exit code is 1. Lines without a key, such as comments among hosts, are skipped.";
+code is 2. With --yes or --no, also checks the answer for each key in these files. If an answer is
+wrong, the exit code is 1. Lines without a key, such as comments in a file of hosts, are skipped.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -25,10 +25,10 @@ Try `twiceshy list verify --help` for examples.")]
 pub(crate) struct Verify {
     /// The list
     list: PathBuf,
-    /// A file of keys that must be answered yes, one per line; can be given several times
+    /// A file of keys for which the answer must be yes, one per line; can be given several times
     #[arg(long, value_name = "FILE")]
     yes: Vec<PathBuf>,
-    /// A file of keys that must be answered no, one per line; can be given several times
+    /// A file of keys for which the answer must be no, one per line; can be given several times
     #[arg(long, value_name = "FILE")]
     no: Vec<PathBuf>,
     /// Accept lines that are not UTF-8
@@ -84,7 +84,7 @@ impl Verify {
     }
 }
 
-/// The number of lines with a key, and the number of wrong answers.
+/// The number of checked lines, which are those with a key, and the number of wrong answers.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     checked: u64,

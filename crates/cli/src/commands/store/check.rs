@@ -16,8 +16,8 @@ Examples:
   twiceshy store check users.store logins.txt.gz --json
 
 Prints how many keys are present and missing, how many lookups the filter answered without the disk,
-and how many absent keys it mistook for members, which cost a disk read each. The exit code is 0 if all
-keys are present, otherwise 1.";
+and how many absent keys it mistook for members. Each such mistake costs a disk read. The exit code is
+0 if all keys are present, otherwise 1.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -28,10 +28,10 @@ pub(crate) struct Check {
     /// A file of keys, one per line
     #[arg(default_value = "-")]
     keys: PathBuf,
-    /// Write only the missing keys
+    /// Print only the missing keys
     #[arg(long, conflicts_with = "present")]
     missing: bool,
-    /// Write only the present keys
+    /// Print only the present keys
     #[arg(long)]
     present: bool,
     /// Accept lines that are not UTF-8
@@ -39,7 +39,7 @@ pub(crate) struct Check {
     bytes: bool,
 }
 
-/// Keys per batch. Their values must fit into memory.
+/// The number of keys per batch. The values of a batch must fit into memory.
 const BATCH: usize = 1 << 8;
 
 impl Check {

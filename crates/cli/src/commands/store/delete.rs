@@ -31,7 +31,8 @@ impl Delete {
         let keys = || self.keys.iter().map(|key| key.as_encoded_bytes());
         let done =
             keys().try_for_each(|key| store.delete(key).map(|was_there| deleted.push(was_there)));
-        // Delete all keys before writing, because the reader of the output may stop reading.
+        // Delete all keys before printing anything, because the reader of the output may stop
+        // reading.
         for (key, &deleted) in keys().zip(&deleted) {
             let report = Report::new().key("key", key).yes("deleted", deleted);
             session.output.report_if_json(&report)?;

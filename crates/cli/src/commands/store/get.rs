@@ -16,7 +16,7 @@ Examples:
   twiceshy store get users.store alice > alice.bin
   twiceshy store get users.store alice --json
 
-Writes the value without a line ending. If the key is absent, writes nothing, and the exit code is 1.")]
+Prints the value without a line ending. If the key is absent, prints nothing, and the exit code is 1.")]
 pub(crate) struct Get {
     /// The directory of the store
     store: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Get {
 impl Get {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         let key = self.key.as_encoded_bytes();
-        // After a crash, answer before the filter is built again.
+        // After a crash, the filter must be built again. Do not wait for it.
         let store = existing(&self.store, Filter::Later, session)?;
         let value = store.get(key).with_context(|| self.store.display().to_string())?;
         if session.output.is_json() {
@@ -39,7 +39,8 @@ impl Get {
         } else if let Some(value) = &value {
             session.output.bytes(value)?;
         }
-        // Closing can take long, because it waits for a filter that is being built.
+        // Print the answer before closing, which may wait a long time for a filter that is being
+        // built.
         session.output.flush()?;
         close(store, &self.store, session)?;
         Ok(Answer::of(value.is_some()))

@@ -1,7 +1,8 @@
 //! `twiceshy store import`.
 
+use super::form::{Form, FormArgs};
 use super::open::{Origin, Store, in_new_or_existing, is_there};
-use super::pairs::{Form, Pairs};
+use super::pairs::Pairs;
 use super::shape::ShapeArgs;
 use crate::exit::Answer;
 use crate::input::{Encoding, Lines, check_stdin_once, is_stdin};
@@ -18,17 +19,22 @@ Examples:
   twiceshy store import users.store users.tsv
   zstdcat users.csv.zst | twiceshy store import users.store - --separator ,
   twiceshy store import seen.store urls.txt.gz --keys-only --capacity 50000000
+  twiceshy store import new.store exported.tsv --escaped --layout split
 
-A line is a key, a tab, and a value; the value may contain more tabs. If a key occurs several times,
-its last value wins.
+A line is a key, a tab, and a value; the value may contain more tabs. With --keys-only, a line is a key,
+and its value is empty. If a key occurs several times, its last value wins.
 
-If the store does not exist, it is created with --capacity, --rate and --layout, and removed again if
-the import fails or is interrupted. An existing store keeps its layout; `twiceshy store rebuild` changes
-its filter. If an import into an existing store is interrupted, the pairs written so far stay.
+With --escaped, \\\\, \\t, \\n, \\r and \\xNN stand for a backslash, a tab, a line feed, a carriage return and
+any other byte, as `twiceshy store export --escaped` writes them.
 
-Files are read twice: the first time to find bad lines, such as lines without a separator, before
-anything is written. The standard input can be read only once: if it has a bad line, the pairs before
-it are imported into an existing store.";
+If the store does not exist, it is created with --capacity, --rate and --layout. If the import then
+fails or is interrupted, the new store is removed again. An existing store keeps its layout. To
+change its filter, use `twiceshy store rebuild`. If an import into an existing store is interrupted,
+the pairs written so far stay.
+
+Files are read twice. The first pass finds bad lines, such as lines without a separator, before
+anything is written. The standard input can be read only once. If it has a bad line, and the store
+already exists, the pairs before that line are imported.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
@@ -39,12 +45,8 @@ pub(crate) struct Import {
     /// Files with one pair per line: a key, a separator and a value
     #[arg(default_value = "-", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The separator between a key and its value [default: a tab]
-    #[arg(long, value_name = "TEXT", conflicts_with = "keys_only")]
-    separator: Option<String>,
-    /// Take whole lines as keys, with empty values
-    #[arg(long)]
-    keys_only: bool,
+    #[command(flatten)]
+    form: FormArgs,
     /// Accept lines that are not UTF-8
     #[arg(long)]
     bytes: bool,
@@ -57,7 +59,7 @@ pub(crate) struct Import {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum LayoutArg {
-    /// In hash order, which needs one write per put
+    /// In hash order, with one write per put
     Merged,
     /// In key order, with a separate index of hashes
     Split,
@@ -70,7 +72,7 @@ impl Import {
             let name = self.store.display();
             bail!("{name}: --capacity and --rate are for new stores; use `twiceshy store rebuild`");
         }
-        let form = self.form()?;
+        let form = self.form.form()?;
         check_stdin_once(&self.files)?;
         self.files.iter().try_for_each(|file| self.check(file, &form, session))?;
         let (imported, members) =
@@ -93,21 +95,11 @@ impl Import {
         })
     }
 
-    fn form(&self) -> Result<Form> {
-        match self.separator.as_deref() {
-            _ if self.keys_only => Ok(Form::KeyOnly),
-            Some("") => {
-                bail!("--separator must not be empty; use --keys-only for keys without values")
-            }
-            separator => Ok(Form::Separated(separator.unwrap_or("\t").into())),
-        }
-    }
-
     fn lines(&self, file: &Path, session: &Session) -> Result<Lines> {
         Lines::open(file, Encoding::from_option(self.bytes), session)
     }
 
-    /// Checks all lines of a file. For other inputs, which can be read only once, checks that they
+    /// Checks all lines of a file. Other inputs can be read only once, so only checks that they
     /// exist.
     fn check(&self, file: &Path, form: &Form, session: &Session) -> Result<()> {
         if is_stdin(file) {

@@ -1,10 +1,13 @@
 //! `twiceshy store`: key-value stores in directories.
 //!
-//! [`open`] creates and opens stores, [`pairs`] reads pairs from lines, and [`shape`] has the options of
-//! their filters.
+//! [`open`] creates and opens stores, [`shape`] has the options of their filters, [`pairs`] reads pairs
+//! from lines, and [`form`] and [`escape`] say how lines and pairs become each other.
 
 mod check;
 mod delete;
+mod escape;
+mod export;
+mod form;
 mod get;
 mod import;
 mod open;
@@ -22,8 +25,10 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Import many pairs from lines of keys and values
+    /// Import many keys and values from files, one pair per line
     Import(import::Import),
+    /// Export all keys and values, one pair per line
+    Export(export::Export),
     /// Print the value of a key
     Get(get::Get),
     /// Set the value of a key
@@ -44,6 +49,7 @@ impl StoreCommand {
     pub(crate) fn run(&self, session: &mut Session) -> Result<Answer> {
         match self {
             Self::Import(command) => command.run(session),
+            Self::Export(command) => command.run(session),
             Self::Get(command) => command.run(session),
             Self::Put(command) => command.run(session),
             Self::Delete(command) => command.run(session),

@@ -12,16 +12,16 @@ use twiceshy_store::{FjallBackend, FjallOptions, OpenOptions, StoreError};
 
 pub(super) type Store = twiceshy_store::Store<FjallBackend>;
 
-/// When an opened store is returned.
+/// When opening a store returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filter {
-    /// At once. After a crash, the filter is built while the store is in use.
+    /// At once. After a crash, the filter is built later, while the store is in use.
     Later,
-    /// When the filter is complete.
+    /// Not before the filter is complete.
     Ready,
 }
 
-/// Returns whether a directory has a store, even a damaged one.
+/// Returns whether a directory contains a store, which may be damaged.
 pub(super) fn is_there(directory: &Path) -> bool {
     directory.join(DATA).exists()
 }
@@ -38,8 +38,8 @@ pub(super) fn rebuilt(directory: &Path, options: &OpenOptions, session: &Session
     found(directory, open(directory, options, Filter::Ready, session))
 }
 
-/// Discards the saved filter, by opening the store without a place for one. Closing it at once stops
-/// the new filter from being built.
+/// Discards the saved filter: opens the store without a directory for the filter, and closes it at
+/// once, so that no new filter is built.
 fn forget_filter(directory: &Path) -> twiceshy_store::Result<()> {
     let mut options = FjallOptions::default();
     options.create = false;
@@ -48,7 +48,8 @@ fn forget_filter(directory: &Path) -> twiceshy_store::Result<()> {
     store.close()
 }
 
-/// Adds the store's name to an error, and says what is there if it is not a store.
+/// Adds the store's path to an error. If there is no store at this path, the error says what is
+/// there instead.
 fn found<T>(directory: &Path, opened: twiceshy_store::Result<T>) -> Result<T> {
     let name = || directory.display().to_string();
     if !matches!(opened, Err(StoreError::Missing)) {
@@ -79,7 +80,8 @@ fn open(
     Ok(store)
 }
 
-/// Opens or creates a store, calls `work`, and closes it. If the work fails, removes a new store again.
+/// Opens or creates a store, calls `work` with it, and closes it. If `work` fails, removes a store
+/// that was created.
 pub(super) fn in_new_or_existing<T>(
     directory: &Path,
     options: &OpenOptions,
@@ -91,7 +93,8 @@ pub(super) fn in_new_or_existing<T>(
     match open(directory, &existing, Filter::Ready, session) {
         Err(StoreError::Missing) => {
             let making = Making::begin(directory, "a store")?;
-            // Without the lock, opening could create files that a signal has just removed.
+            // Without the lock, opening the store could create files in a directory that the signal
+            // handler has just removed.
             let held = interrupt::hold();
             let store = found(directory, open(making.path(), options, Filter::Ready, session))?;
             drop(held);

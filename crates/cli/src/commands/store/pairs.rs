@@ -1,42 +1,24 @@
-//! Reads pairs from lines.
+//! Reads pairs of a key and a value from lines.
 
+use super::form::Form;
 use super::open::Store;
 use crate::input::{Block, Lines};
 use anyhow::{Context as _, Error, Result, anyhow};
 
-/// How a line becomes a pair.
-pub(super) enum Form {
-    /// The key, this separator, and the value.
-    Separated(Vec<u8>),
-    /// The whole line is the key, and the value is empty.
-    KeyOnly,
-}
-
 pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
 impl Form {
-    fn split<'a>(&self, line: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
-        match self {
-            Self::KeyOnly => Some((line, &[])),
-            Self::Separated(separator) => {
-                let at = memchr::memmem::find(line, separator)?;
-                Some((&line[..at], &line[at + separator.len()..]))
-            }
-        }
-    }
-
     /// Returns the pairs of a block, with an error for each line that a store cannot take.
     fn pairs(&self, block: &Block, name: &str) -> impl Iterator<Item = Result<Pair>> {
         block.numbered().map(move |(number, line)| {
-            let (key, value) = self.split(line).ok_or_else(|| {
-                anyhow!("{name}: line {number} has no separator; see --separator")
-            })?;
-            Store::check_pair(key, value).with_context(|| format!("{name}: line {number}"))?;
-            Ok((key.into(), value.into()))
+            let (key, value) =
+                self.split(line).map_err(|fault| anyhow!("{name}: line {number} {fault}"))?;
+            Store::check_pair(&key, &value).with_context(|| format!("{name}: line {number}"))?;
+            Ok((key.into_owned(), value.into_owned()))
         })
     }
 
-    /// Checks that all lines are pairs that a store can take.
+    /// Checks that a store can take the pairs of all lines.
     pub(super) fn check(&self, mut lines: Lines) -> Result<()> {
         while let Some(block) = lines.next_block()? {
             self.pairs(&block, lines.name()).try_for_each(|pair| pair.map(drop))?;
@@ -45,12 +27,12 @@ impl Form {
     }
 }
 
-/// The pairs of a source, up to the first bad line.
+/// Iterates over the pairs of a source, up to the first bad line.
 pub(super) struct Pairs<'a> {
     lines: Lines,
     form: &'a Form,
     block: std::vec::IntoIter<Pair>,
-    /// The error of the bad line.
+    /// What is wrong with the bad line.
     pub(super) error: Option<Error>,
 }
 
@@ -83,6 +65,128 @@ impl Iterator for Pairs<'_> {
             match self.next_pairs() {
                 Ok(pairs) => self.block = pairs?.into_iter(),
                 Err(error) => self.error = Some(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::form::LineWriter;
+    use super::*;
+    use crate::input::Encoding;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use std::io::Cursor;
+
+    /// Separators that clash with escapes, or with themselves.
+    const SEPARATORS: [&str; 16] = [
+        "\t", "\t\t", "\t|", ",", ":", "::", ":;:", " ", "x", "n", "t", "0", "5c", "aab", "é", "→;",
+    ];
+
+    /// Separators that clash with what is special in a file, which are for lines without escapes.
+    const SPECIAL_SEPARATORS: [&str; 8] =
+        ["\\", "\r", ";\r", "\r;", "\u{feff}", "*M\x18", "P*M\x18", "\u{85}"];
+
+    /// Parts of keys and values: complete and incomplete separators, escapes, characters, line endings,
+    /// and beginnings of compressed files.
+    const PARTS: [&[u8]; 24] = [
+        b":",
+        b";",
+        b"\t",
+        b"a",
+        b"b",
+        b"x",
+        b"n",
+        b"5",
+        b"c",
+        b"\\",
+        b"\\x",
+        b"\\n",
+        b"\n",
+        b"\r",
+        b" ",
+        b"\0",
+        b"\xc3",
+        b"\xa9",
+        b"\xe2\x86",
+        b"\xef\xbb",
+        b"\xbf",
+        b"\x1f\x8b",
+        b"P*M",
+        b"\x18",
+    ];
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        let part = prop_oneof![
+            8 => select(&PARTS[..]).prop_map(<[u8]>::to_vec),
+            1 => select(&SEPARATORS[..]).prop_map(|text| text.as_bytes().to_vec()),
+            1 => select(&SPECIAL_SEPARATORS[..]).prop_map(|text| text.as_bytes().to_vec()),
+            2 => any::<u8>().prop_map(|byte| vec![byte]),
+        ];
+        prop_oneof![
+            3 => vec(part, 0..6).prop_map(|parts| parts.concat()),
+            1 => vec(any::<u8>(), 0..40),
+        ]
+    }
+
+    fn separator(separators: Vec<&'static str>) -> impl Strategy<Value = Option<String>> {
+        prop_oneof![4 => select(separators).prop_map(|text| Some(text.into())), 1 => Just(None)]
+    }
+
+    /// Reads all pairs of a file, as `store import` does.
+    fn read(file: Vec<u8>, form: &Form) -> Result<Vec<Pair>> {
+        let lines = Lines::new("test".into(), Cursor::new(file), Encoding::Utf8, None)?;
+        let mut pairs = Pairs::new(lines, form);
+        let all = pairs.by_ref().collect();
+        pairs.error.map_or(Ok(all), Err)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn any_pairs_can_be_read_back_from_escaped_lines(
+            mut pairs in vec((bytes(), bytes()), 0..5),
+            separator in separator(SEPARATORS.to_vec()),
+        ) {
+            if separator.is_none() {
+                for (_, value) in &mut pairs {
+                    value.clear();
+                }
+            }
+            let form = Form::new(separator, true).unwrap();
+            let mut lines = LineWriter::new(&form);
+            let mut file = Vec::new();
+            for (key, value) in &pairs {
+                file.extend(lines.line(key, value).unwrap());
+            }
+            let text = String::from_utf8(file.clone()).unwrap();
+            prop_assert!(text.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()));
+            prop_assert_eq!(&read(file, &form).unwrap(), &pairs);
+            let windows = text.replace('\n', "\r\n").into_bytes();
+            prop_assert_eq!(&read(windows, &form).unwrap(), &pairs);
+        }
+
+        /// A pair is refused if and only if import would read something else.
+        #[test]
+        fn exactly_the_pairs_that_cannot_be_read_back_are_refused(
+            key in bytes(),
+            value in bytes(),
+            separator in separator([&SEPARATORS[..], &SPECIAL_SEPARATORS].concat()),
+        ) {
+            let (value, between) = match &separator {
+                Some(separator) => (value, separator.clone()),
+                None => (Vec::new(), String::new()),
+            };
+            let form = Form::new(separator, false).unwrap();
+            let file = [&key[..], between.as_bytes(), &value, b"\n"].concat();
+            let expected = vec![(key.clone(), value.clone())];
+            let is_read_back = read(file.clone(), &form).is_ok_and(|pairs| pairs == expected);
+            match LineWriter::new(&form).line(&key, &value) {
+                Ok(line) => prop_assert!(is_read_back && line == file),
+                Err(error) => prop_assert!(!is_read_back, "{error}"),
             }
         }
     }

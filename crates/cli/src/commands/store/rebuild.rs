@@ -14,10 +14,10 @@ Examples:
   twiceshy store rebuild users.store
   twiceshy store rebuild users.store --rate 0.0001 --capacity 5000000
 
-Reads all keys, and builds a filter of the requested size. This restores the precision that the filter
-lost while it grew, and removes ghosts: members of the filter that are not in the store. Repaired
-mistakes stay repaired. If the command is interrupted, nothing is lost, and the next command builds the
-filter.";
+Reads all keys, and builds a filter for the requested size and rate. This also removes ghosts: members of
+the filter that are not in the store. Repaired mistakes stay repaired. No rebuild is needed because a
+store grew or shrank: the filter keeps its rate automatically. If the command is interrupted, nothing is
+lost, and the next command builds the filter.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\

@@ -1,4 +1,4 @@
-//! The options for the precision and the size of a store's filter.
+//! The options for the size and the false-positive rate of a store's filter.
 
 use anyhow::Result;
 use clap::Args;
@@ -7,10 +7,10 @@ use twiceshy_store::OpenOptions;
 
 #[derive(Args)]
 pub(super) struct ShapeArgs {
-    /// Size the filter for this many keys; it can grow later [default: 1000000]
+    /// Size the filter for this many keys; it grows if there are more [default: 1024]
     #[arg(long, value_name = "KEYS", allow_negative_numbers = true)]
     capacity: Option<usize>,
-    /// How often the first lookup of an absent key reads the disk [default: 0.001]
+    /// Share of absent keys whose first lookup reads the disk [default: 0.001]
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
 }
@@ -21,7 +21,7 @@ impl ShapeArgs {
         self.capacity.is_some() || self.rate.is_some()
     }
 
-    /// Returns the options, or an error if no filter is possible with them.
+    /// Returns the options, or an error if they allow no filter.
     pub(super) fn options(&self) -> Result<OpenOptions> {
         let (mut options, mut builder) = (OpenOptions::new(), QuotientFilter::builder());
         if let Some(rate) = self.rate {

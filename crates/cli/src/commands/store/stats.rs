@@ -15,7 +15,10 @@ Examples:
   twiceshy store stats users.store
   twiceshy store stats users.store --json | jq .members
 
-`mistakes` counts the absent keys that the filter once mistook for members and that the store remembers.")]
+`mistakes` is the number of remembered mistakes: absent keys that the filter once took for members.
+`expected rate` is the probability that the filter takes another absent key for a member.
+`bytes of memory` is the sum of filter, upkeep (locks, counters and the state of shards), and the shards
+that are being rebuilt in the background.")]
 pub(crate) struct Stats {
     /// The directory of the store
     store: PathBuf,
@@ -36,10 +39,15 @@ impl Stats {
             .count("mistakes", stats.mistakes)
             .word("layout", layout)
             .bytes("bytes on disk", on_disk)
+            .bytes("bytes of memory", stats.memory())
             .bytes("bytes of filter", stats.filter_bytes)
+            .bytes("bytes of upkeep", stats.upkeep_bytes)
+            .bytes("bytes of rebuilds", stats.rebuild_bytes)
             .bits("bits per member", stats.bits_per_key())
+            .share("expected rate", stats.expected_rate)
             .share("load", stats.load)
-            .count("shards", stats.shards as u64);
+            .count("shards", stats.shards as u64)
+            .count("shards due", stats.shards_due as u64);
         session.output.report(&report)?;
         Ok(Answer::Yes)
     }

@@ -24,10 +24,10 @@ pub(crate) struct Verify {
     store: PathBuf,
 }
 
-/// Pairs per batch.
+/// The maximum number of pairs per batch.
 const BATCH: usize = 1 << 12;
 
-/// The size of the values at which a batch ends, in bytes.
+/// The total size of the values at which a batch ends, in bytes.
 const BATCH_BYTES: usize = 16 << 20;
 
 impl Verify {
@@ -49,7 +49,8 @@ impl Verify {
     }
 }
 
-/// Returns the number of pairs, and the number of pairs that a lookup does not find.
+/// Reads all pairs, and looks up their keys. Returns the number of pairs, and how many of them the
+/// lookups did not find.
 fn found(store: &Store, progress: impl Fn(u64)) -> twiceshy_store::Result<(u64, u64)> {
     let (mut pairs, mut lost) = (0, 0);
     let mut all = store.iter();

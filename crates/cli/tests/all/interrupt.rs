@@ -1,21 +1,19 @@
 //! Tests that signals undo unfinished work.
 
-// `env` of the GNU core utilities sets how the program handles signals.
+// The tests need `env` of the GNU core utilities. It sets which signals the program ignores.
 #![cfg(target_os = "linux")]
 
-mod common;
-
-use common::{PATIENCE, Sandbox, lines};
+use crate::common::{PATIENCE, Sandbox, lines};
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// The running program. It is killed if it takes too long, so that every wait ends.
+/// The running program. If it takes too long, it is killed, so that no test waits forever.
 struct Program {
     child: Child,
-    /// Dropped when the program has ended.
+    /// A channel to the thread that kills the program. It is dropped when the program has ended.
     over: Sender<()>,
 }
 
@@ -73,7 +71,7 @@ fn signal(id: u32, name: &str) {
     assert!(killed.success());
 }
 
-/// Waits for a condition, with a limit.
+/// Waits until a condition holds, but not forever.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -84,7 +82,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 
 /// Waits until a store or lists are being created in a directory.
 fn wait_until_making(sandbox: &Sandbox, name: &str) {
-    wait_until("it has begun", || !hidden(sandbox, name).is_empty());
+    wait_until("the command has begun", || !hidden(sandbox, name).is_empty());
 }
 
 /// Returns the names of the hidden directories in a directory.
@@ -94,7 +92,7 @@ fn hidden(sandbox: &Sandbox, name: &str) -> Vec<String> {
     names.filter(|name| name.starts_with('.')).collect()
 }
 
-/// Interrupts at several moments: while the stores are opened, filled and queried.
+/// The demo is interrupted while it opens, fills and queries its stores.
 #[test]
 fn interrupted_demo_removes_its_stores() {
     let sandbox = Sandbox::new();
@@ -103,7 +101,7 @@ fn interrupted_demo_removes_its_stores() {
     for milliseconds in [0, 20, 100, 500, 1500] {
         let line = "demo --keys 100000 --queries 100000000 --directory disk";
         let demo = Program::start(&sandbox, line);
-        wait_until("the stores are there", || disk() > 0);
+        wait_until("the stores exist", || disk() > 0);
         std::thread::sleep(Duration::from_millis(milliseconds));
         demo.signal("-INT");
         demo.expect_interrupted();
@@ -112,18 +110,16 @@ fn interrupted_demo_removes_its_stores() {
     }
 }
 
-/// The demo would take days, but little memory.
+/// The demo would run for days, but it needs little memory.
 #[test]
-fn demo_of_very_many_queries_starts() {
+fn demo_with_very_many_queries_starts() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("disk")).unwrap();
     let line = "demo --keys 1000 --queries 1000000000000 --directory disk";
     let mut demo = Program::start(&sandbox, line);
-    wait_until("the stores are there", || {
-        fs::read_dir(sandbox.path("disk")).unwrap().next().is_some()
-    });
+    wait_until("the stores exist", || fs::read_dir(sandbox.path("disk")).unwrap().next().is_some());
     std::thread::sleep(Duration::from_secs(3));
-    assert!(demo.is_running(), "it is still asking");
+    assert!(demo.is_running(), "the demo still sends queries");
     demo.signal("-INT");
     demo.expect_interrupted();
 }
@@ -142,7 +138,7 @@ fn sigterm_and_sighup_undo_an_import() {
     }
 }
 
-/// Scripts that start a command with `&` make it ignore signals, and so does `nohup`.
+/// A command started by `nohup`, or by a script with `&`, ignores some signals.
 #[test]
 fn each_signal_undoes_an_import_while_the_others_are_ignored() {
     let sandbox = Sandbox::new();
@@ -172,7 +168,7 @@ fn ignored_signals_stay_ignored() {
     assert_eq!(sandbox.yes("store get new alice"), "1");
 }
 
-/// The command waits for more lines on the standard input.
+/// The command is waiting for more lines on the standard input when it is interrupted.
 #[test]
 fn interrupted_import_removes_new_store_and_keeps_existing_one() {
     let sandbox = Sandbox::new();
@@ -216,7 +212,7 @@ fn interrupted_list_add_removes_new_lists_and_keeps_existing_ones() {
 }
 
 #[test]
-fn directories_of_killed_imports_are_removed() {
+fn hidden_directories_of_killed_imports_are_removed() {
     let sandbox = Sandbox::new();
     sandbox.write("pairs", "alice\t1\n");
     sandbox.write("keys", "alice\n");
@@ -238,7 +234,7 @@ fn directories_of_killed_imports_are_removed() {
 }
 
 #[test]
-fn directories_of_running_imports_stay() {
+fn hidden_directories_of_running_imports_stay() {
     let sandbox = Sandbox::new();
     sandbox.write("pairs", "alice\t1\n");
     let mut slow = Program::start(&sandbox, "store import new");
@@ -256,7 +252,7 @@ fn directories_of_running_imports_stay() {
     assert_eq!(sandbox.yes("store get new alice"), "1");
 }
 
-/// Afterwards, there is a complete filter or none.
+/// After the interruption, there is a complete filter or none.
 #[test]
 fn interrupted_build_leaves_no_partial_filter() {
     let sandbox = Sandbox::new();
@@ -275,4 +271,45 @@ fn interrupted_build_leaves_no_partial_filter() {
             }
         }
     }
+}
+
+/// Interrupts while the file is being written. Tries again if the command was faster than the signal.
+#[test]
+fn interrupted_export_leaves_no_file() {
+    let sandbox = Sandbox::new();
+    sandbox.write("keys", lines("key", 300_000));
+    sandbox.write("new", "old");
+    sandbox.yes("store import store keys --keys-only");
+    let is_interrupted = || {
+        let mut export = Program::start(&sandbox, "store export store --keys-only -o new");
+        while hidden(&sandbox, "").is_empty() && export.is_running() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if !export.is_running() {
+            return false;
+        }
+        export.signal("-INT");
+        export.ended().status.code() == Some(130)
+    };
+    assert!((0..20).any(|_| is_interrupted()));
+    assert_eq!(sandbox.names(), ["keys", "new", "store"]);
+    assert_eq!(sandbox.read("new"), b"old");
+    sandbox.yes("store verify store");
+}
+
+/// Nobody reads the output, so that the command waits.
+#[test]
+fn waiting_export_can_be_interrupted() {
+    let sandbox = Sandbox::new();
+    sandbox.write("keys", lines("key", 300_000));
+    sandbox.yes("store import store keys --keys-only");
+    let mut export = Program::start(&sandbox, "store export store --keys-only");
+    // Wait for the first lines.
+    export.child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    export.signal("-INT");
+    while export.is_running() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(export.ended().status.code(), Some(130));
+    sandbox.yes("store check store keys");
 }

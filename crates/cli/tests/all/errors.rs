@@ -1,8 +1,6 @@
-//! Tests errors: each prints one line, returns exit code 2, and creates no files.
+//! Tests that each error prints one line, returns exit code 2, and creates no files.
 
-mod common;
-
-use common::{Sandbox, all_fail, lines, prepared};
+use crate::common::{Sandbox, all_fail, lines, prepared};
 use predicates::prelude::*;
 use std::fs;
 
@@ -27,6 +25,9 @@ fn missing_file_is_an_error() {
             ("store import new none", none),
             ("store import store none", none),
             ("store import new pairs none", none),
+            ("store export none", none),
+            ("store export none -o new", none),
+            ("store export store -o none/new", none),
             ("store get none alice", none),
             ("store put new alice --from none", none),
             ("store delete none alice", none),
@@ -61,13 +62,14 @@ fn directory_instead_of_file_is_an_error() {
 }
 
 #[test]
-fn path_that_is_not_a_store_is_an_error_and_unchanged() {
+fn path_that_is_not_a_store_is_refused_and_unchanged() {
     let sandbox = prepared();
     let folder = "folder: this is not a store; create one with `twiceshy store import`";
     let keys = "keys: this is not a directory";
     all_fail(
         &sandbox,
         &[
+            ("store export folder -o new", folder),
             ("store get folder alice", folder),
             ("store delete folder alice", folder),
             ("store check folder keys", folder),
@@ -237,9 +239,10 @@ fn impossible_rate_is_an_error() {
     sandbox.fails(&huge, "", "a capacity of 18446744073709551615 is impossible");
 }
 
-/// The store writes more than 2^18 pairs in several steps.
+/// The store writes more than 2^18 pairs in several steps, so an error could come after the first
+/// step.
 #[test]
-fn overlong_key_is_named_before_anything_is_written() {
+fn line_with_overlong_key_is_reported_before_anything_is_written() {
     let sandbox = prepared();
     let pairs = lines("key", 300_000).replace('\n', "\tvalue\n");
     let pairs = format!("{pairs}{}\t1\n", "x".repeat(1 << 16));
@@ -261,7 +264,7 @@ fn damaged_compressed_file_is_an_error() {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(text.as_bytes()).unwrap();
     let gzip = gzip.finish().unwrap();
-    // With a checksum, as the program `zstd` writes it.
+    // Add a checksum, as the program `zstd` does.
     let mut zstd = zstd::Encoder::new(Vec::new(), 3).unwrap();
     zstd.include_checksum(true).unwrap();
     zstd.write_all(text.as_bytes()).unwrap();
@@ -285,6 +288,7 @@ fn unwritable_output_is_an_error_before_anything_is_read() {
         &[
             ("filter build none -o /proc/new", reason),
             ("list build --yes none -o /proc/new", reason),
+            ("store export none -o /proc/new", reason),
             ("demo --directory none --out /proc/new", reason),
         ],
     );
@@ -299,12 +303,17 @@ fn standard_input_cannot_be_given_twice() {
 #[test]
 fn dash_is_not_accepted_as_output() {
     let reason = "-: use /dev/stdout for the standard output";
-    let cases = ["filter build keys -o -", "filter merge filter filter -o -", "demo --out -"];
+    let cases = [
+        "filter build keys -o -",
+        "filter merge filter filter -o -",
+        "store export store -o -",
+        "demo --out -",
+    ];
     all_fail(&prepared(), &cases.map(|line| (line, reason)));
 }
 
 #[test]
-fn store_that_is_open_elsewhere_is_an_error() {
+fn opening_a_store_that_is_already_open_is_an_error() {
     let sandbox = prepared();
     let store = twiceshy_store::OpenOptions::new().open(sandbox.path("store")).unwrap();
     all_fail(

@@ -1,8 +1,6 @@
 //! Tests `twiceshy filter`.
 
-mod common;
-
-use common::{Sandbox, lines};
+use crate::common::{Sandbox, lines};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
@@ -23,7 +21,7 @@ fn with_three_keys() -> Sandbox {
 }
 
 #[test]
-fn built_filter_answers_lookups() {
+fn filter_check_prints_the_answer_for_each_key() {
     let sandbox = with_three_keys();
     sandbox.write("queries", "alice\nmallory\nbob\n");
     assert_eq!(
@@ -72,7 +70,7 @@ fn keys_are_read_from_plain_and_compressed_input() {
 }
 
 #[test]
-fn line_ending_is_not_part_of_key_and_keys_count_once() {
+fn line_endings_are_not_part_of_keys_and_repeated_keys_count_once() {
     let sandbox = Sandbox::new();
     let run = sandbox.run_with("filter build -o filter --json", "one\r\ntwo\n\none\ntwo");
     assert_eq!(run.json()["lines"], 5);
@@ -98,7 +96,7 @@ fn large_filter_has_all_keys_and_few_false_positives() {
 }
 
 #[test]
-fn capacity_sizes_filter_for_more_keys() {
+fn capacity_option_leaves_room_for_more_keys() {
     let sandbox = Sandbox::new();
     sandbox.write("keys", lines("key", 100));
     let slots = |options: &str| {
@@ -130,7 +128,7 @@ fn only_owner_can_read_the_secret() {
 }
 
 #[test]
-fn secret_can_be_in_its_own_file() {
+fn secret_can_be_in_a_separate_file() {
     let sandbox = with_three_keys();
     sandbox.yes("filter build keys -o apart --secret-file secret");
     let secret = sandbox.read("secret");
@@ -142,7 +140,7 @@ fn secret_can_be_in_its_own_file() {
     assert!(sandbox.yes("filter info apart").contains("not in the file"));
 
     sandbox.yes("filter build keys -o another --secret-file secret");
-    assert_eq!(sandbox.read("secret"), secret, "it is used again");
+    assert_eq!(sandbox.read("secret"), secret, "the secret is used again");
     assert_eq!(sandbox.read("another"), sandbox.read("apart"));
 
     sandbox.fails(
@@ -166,7 +164,8 @@ fn secret_can_be_in_its_own_file() {
     );
 }
 
-/// The keys do not fit into a pipe: when all of them are written, the program is reading.
+/// The keys do not fit into the buffer of a pipe. So once the test has written all of them, the
+/// program has begun to read.
 #[cfg(unix)]
 #[test]
 fn secret_written_by_another_process_is_not_replaced() {
@@ -174,13 +173,13 @@ fn secret_written_by_another_process_is_not_replaced() {
     sandbox.write("keys", lines("key", 100_000));
     let line = "(cat keys; echo theirs > secret) | $T filter build -o new --secret-file secret";
     let run = sandbox.shell(line);
-    common::failed(&run, line, "secret: File exists");
+    crate::common::failed(&run, line, "secret: File exists");
     assert_eq!(sandbox.read("secret"), b"theirs\n");
     assert_eq!(sandbox.names(), ["keys", "secret"]);
 }
 
 #[test]
-fn filters_built_like_each_other_are_merged() {
+fn filters_built_with_like_option_can_be_merged() {
     let sandbox = Sandbox::new();
     for (name, count) in [("monday", 100), ("tuesday", 150), ("sunday", 2000)] {
         sandbox.write(name, lines(name, count));
@@ -209,7 +208,7 @@ fn byte_order_mark_is_not_part_of_key() {
 }
 
 #[test]
-fn skippable_frame_is_skipped() {
+fn skippable_zstd_frame_is_skipped() {
     let sandbox = with_three_keys();
     let keys = zstd::encode_all(&b"alice\n"[..], 1).unwrap();
     for kind in [0x50, 0x5f] {
@@ -227,7 +226,7 @@ fn output_does_not_replace_input() {
     let files = || ["keys", "filter", "secret"].map(|name| sandbox.read(name));
     let before = files();
     let (input, secret) = ("this is an input; write", "this is the file with the secret; write");
-    common::all_fail(
+    crate::common::all_fail(
         &sandbox,
         &[
             ("filter build keys -o keys", input),
@@ -268,7 +267,7 @@ fn filters_of_different_shapes_are_not_merged() {
 
 #[cfg(unix)]
 #[test]
-fn target_of_link_is_replaced() {
+fn writing_to_a_link_replaces_its_target() {
     let sandbox = with_three_keys();
     std::os::unix::fs::symlink("filter", sandbox.path("link")).unwrap();
     sandbox.expect("filter build -o link", "dave\n", 0);

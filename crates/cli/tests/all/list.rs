@@ -1,10 +1,8 @@
 //! Tests `twiceshy list`.
 
-mod common;
+use crate::common::{Sandbox, lines};
 
-use common::{Sandbox, lines};
-
-/// Creates a list of a thousand yes keys and five thousand no keys.
+/// Creates a list from a yes list of a thousand keys and a no list of five thousand keys.
 fn with_lists() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("yes.txt", lines("evil", 1000));
@@ -14,7 +12,7 @@ fn with_lists() -> Sandbox {
 }
 
 #[test]
-fn list_is_right_about_all_listed_keys() {
+fn list_gives_right_answers_for_all_yes_and_no_keys() {
     let sandbox = with_lists();
     sandbox.yes("list verify all.list --yes yes.txt --no no.txt");
     let counts = sandbox.run("list verify all.list --yes yes.txt --no no.txt --json").json();
@@ -37,7 +35,7 @@ fn list_is_right_about_all_listed_keys() {
 }
 
 #[test]
-fn key_on_both_lists_is_an_error_without_prefer() {
+fn key_on_both_lists_is_an_error_without_prefer_option() {
     let sandbox = with_lists();
     sandbox.write("escapes.txt", "evil\x1b[2J\n");
     let run = sandbox.run("list build --yes escapes.txt --no escapes.txt -o both.list");
@@ -70,7 +68,7 @@ fn delta_is_small_and_restores_newer_list() {
     assert!(sandbox.read("tuesday.delta").len() < 1000);
     sandbox.yes("list apply monday.list tuesday.delta -o new.list");
     assert_eq!(sandbox.read("new.list"), sandbox.read("tuesday.list"));
-    // The output can replace the older list.
+    // The newer list can be written over the older one.
     sandbox.yes("list apply monday.list tuesday.delta -o monday.list");
     assert_eq!(sandbox.read("monday.list"), sandbox.read("tuesday.list"));
     let run = sandbox.run("list apply monday.list tuesday.delta -o monday.list");
@@ -80,7 +78,7 @@ fn delta_is_small_and_restores_newer_list() {
         "{}",
         run.stderr
     );
-    // There is no room for so many keys.
+    // The older list has no room for this many keys.
     build(lines("evil", 50_000), "--like new.list -o large.list");
     let run = sandbox.run("list diff new.list large.list -o large.delta");
     assert!(run.text().contains("the whole newer list"), "{}", run.text());
@@ -92,7 +90,7 @@ fn delta_is_small_and_restores_newer_list() {
 }
 
 #[test]
-fn hosts_and_urls_match_everything_below_them() {
+fn hosts_match_subdomains_and_urls_match_longer_paths() {
     let sandbox = Sandbox::new();
     sandbox
         .write("yes.txt", "# hosts\nEvil.example\n\nads.good.example\nhttp://mixed.example/bad/\n");
@@ -112,7 +110,7 @@ fn hosts_and_urls_match_everything_below_them() {
         let words: Vec<&str> = run.text().lines().map(|l| l.split('\t').next().unwrap()).collect();
         assert_eq!(words.join(" "), answers, "{matching}");
     }
-    // Comments are skipped.
+    // Comments in the files of hosts are skipped.
     sandbox.yes("list verify host.list --yes yes.txt --no no.txt");
     // A host that matches a key of the no list cannot be on the yes list.
     sandbox.write("above.txt", "good.example\n");
@@ -122,7 +120,7 @@ fn hosts_and_urls_match_everything_below_them() {
 }
 
 #[test]
-fn internationalised_hosts_match_their_ascii_form() {
+fn internationalised_hosts_match_their_ascii_forms() {
     let sandbox = Sandbox::new();
     sandbox.write("yes.txt", "b\u{fc}cher.example\nxn--e1afmkfd.example\n");
     sandbox.yes("list build --yes yes.txt --match host --rate 0.000000001 -o all.list");
@@ -140,7 +138,7 @@ fn lists_in_a_directory_can_be_changed_and_built() {
     sandbox.yes("list add all.lists --yes yes.txt --no no.txt --rate 0.01");
     sandbox.yes("list build --from all.lists --room 0.1 -o old.list");
     sandbox.yes("list verify old.list --yes yes.txt --no no.txt");
-    // This key is on the other list.
+    // One of these keys is on the yes list.
     let run = sandbox.run_with("list add all.lists --no -", "new\nevil5\n");
     assert_eq!(run.code, 2);
     assert!(run.stderr.contains("evil5 is on the yes list"), "{}", run.stderr);
@@ -153,9 +151,10 @@ fn lists_in_a_directory_can_be_changed_and_built() {
     assert_eq!(run.text(), "no\tevil5\nyes\tevil6\nno\tgood6\nyes\tgood7\nyes\tworse\n");
     sandbox.yes("list diff old.list new.list -o new.delta");
     assert!(sandbox.read("new.delta").len() < 400);
-    // The list has a different secret; the directory does not exist.
+    // A list and a directory with different secrets cannot be combined.
     let run = sandbox.run("list build --from all.lists --like all.list -o other.list");
     assert!(run.code == 2 && run.stderr.contains("a different secret"), "{}", run.stderr);
+    // Keys cannot be removed from a directory that does not exist.
     let run = sandbox.run("list remove none.lists --yes yes.txt");
     assert!(run.code == 2 && run.stderr.contains("there are no lists"), "{}", run.stderr);
     assert!(!sandbox.names().contains(&"none.lists".into()));
@@ -173,7 +172,7 @@ fn files_that_are_not_lists_are_errors() {
             "list build --yes yes.txt --rate 2 -o new.list",
             "a false-positive rate of 2e0 is impossible",
         ),
-        ("list build --yes yes.txt --room -1 -o new.list", "room for -1 times as many keys more"),
+        ("list build --yes yes.txt --room -1 -o new.list", "--room -1 is impossible"),
         ("list build --yes yes.txt -o yes.txt", "an input"),
         ("list build --yes - --no - -o new.list", "only once"),
     ] {

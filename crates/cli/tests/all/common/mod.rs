@@ -1,4 +1,4 @@
-//! A directory for each test, and ways to run the program in it.
+//! Creates a directory for each test, and runs the program in it.
 
 #![allow(dead_code, reason = "each test file uses a part of this module")]
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The longest that a program may run.
+/// The maximum time that a program may run.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 
 pub(crate) struct Sandbox {
@@ -91,7 +91,8 @@ impl Sandbox {
         run.text().into()
     }
 
-    /// Runs the program, and expects exit code 2 and one line with this reason.
+    /// Runs the program, and expects exit code 2 and one line of error message that contains
+    /// `reason`.
     pub(crate) fn fails(&self, line: &str, stdin: impl AsRef<[u8]>, reason: &str) {
         let run = self.run_with(line, stdin);
         failed(&run, line, reason);
@@ -100,7 +101,7 @@ impl Sandbox {
 
     /// Runs a shell command in which `$T` is the program.
     pub(crate) fn shell(&self, line: &str) -> Run {
-        // Kills all processes of the command, so that none of them keeps the output open.
+        // `timeout` kills all processes of the command, so that none of them keeps the output open.
         let mut shell = Command::new("timeout");
         let seconds = PATIENCE.as_secs().to_string();
         shell.current_dir(self.directory.path()).args([
@@ -116,7 +117,7 @@ impl Sandbox {
     }
 }
 
-/// Checks that a run failed, and printed one line with this reason.
+/// Checks that a run failed, and that it printed one line that contains `reason`.
 pub(crate) fn failed(run: &Run, line: &str, reason: &str) {
     assert_eq!(run.code, 2, "{line}: {}", run.stderr);
     assert_eq!(run.stderr.lines().count(), 1, "{line}: {}", run.stderr);
@@ -133,12 +134,12 @@ fn finished(command: &mut Command) -> Run {
     }
 }
 
-/// Returns distinct lines.
+/// Returns `count` distinct lines that begin with `prefix`.
 pub(crate) fn lines(prefix: &str, count: usize) -> String {
     (0..count).map(|number| format!("{prefix}{number}\n")).collect::<Vec<_>>().concat()
 }
 
-/// Creates a filter and a store of three keys, and files to test errors with.
+/// Creates a filter and a store with three keys each, and files that cause errors.
 pub(crate) fn prepared() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("keys", "alice\nbob\ncarol\n");

@@ -2,9 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
-
-use common::{all_fail, failed, lines, prepared};
+use crate::common::{all_fail, failed, lines, prepared};
 use std::fs;
 
 #[test]
@@ -22,6 +20,8 @@ fn full_standard_output_is_an_error() {
         "filter merge filter filter -o new",
         "filter verify filter",
         "store import store pairs",
+        "store export store",
+        "store export store -o new",
         "store get store alice",
         "store delete store mallory --json",
         "store check store keys",
@@ -38,7 +38,7 @@ fn full_standard_output_is_an_error() {
     sandbox.yes("store verify store");
 }
 
-/// The reader stops after the first line, long before the last key.
+/// The reader of the output stops after the first line, long before the last key.
 #[test]
 fn delete_deletes_all_keys_even_if_output_is_closed() {
     let sandbox = prepared();
@@ -51,7 +51,8 @@ fn delete_deletes_all_keys_even_if_output_is_closed() {
 #[test]
 fn full_device_is_an_error() {
     let sandbox = prepared();
-    // Use a link, so that a bug would replace the link and not the device.
+    // Write through a link. If a bug replaced the output file, it would replace the link and not
+    // the device.
     std::os::unix::fs::symlink("/dev/full", sandbox.path("full")).unwrap();
     let full = "full: No space left on device";
     all_fail(
@@ -60,6 +61,7 @@ fn full_device_is_an_error() {
             ("filter build keys -o full", full),
             ("filter build keys -o full --secret-file new", full),
             ("filter merge filter filter -o full", full),
+            ("store export store -o full", full),
             ("demo --keys 1000 --queries 1000 --out full", full),
         ],
     );
@@ -92,9 +94,10 @@ fn full_disk_is_an_error() {
     sandbox.yes("store check store keys");
 }
 
-/// The filter's file is larger than the engine's files.
+/// The limit on the file size stops only the filter's file, which is larger than the engine's
+/// files.
 #[test]
-fn unsaved_filter_is_a_warning() {
+fn failure_to_save_filter_is_only_a_warning() {
     let sandbox = prepared();
     sandbox.yes("list add lists --yes keys");
     sandbox.write("other", "dave\n");
@@ -103,6 +106,7 @@ fn unsaved_filter_is_a_warning() {
         ("store put store dave 4", 0, ""),
         ("store get store dave", 0, "4"),
         ("store get store mallory", 1, ""),
+        ("store export store --keys-only", 0, "alice\n"),
         ("store delete store dave", 0, ""),
         ("store delete store dave", 1, ""),
         ("store check store keys --present", 0, "alice\nbob\ncarol\n"),

@@ -2,13 +2,12 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common::{lines, prepared};
 
-use common::{lines, prepared};
-
-/// Threads need memory, too. The limit decides where the memory ends.
+/// Each limit makes the program run out of memory at a different point, for example when it starts
+/// a thread.
 #[test]
-fn commands_without_memory_fail_with_a_message() {
+fn commands_that_run_out_of_memory_fail_with_a_message() {
     let sandbox = prepared();
     sandbox.write("many", lines("key", 50_000));
     sandbox.yes("store import large many --keys-only");
@@ -46,7 +45,7 @@ fn error_names_line_that_needs_too_much_memory() {
     let sandbox = prepared();
     let line = "{ ulimit -v 200000; $T filter build -o new; }";
     let run = sandbox.shell(&format!("yes | tr -d '\\n' | head -c 300000000 | {line}"));
-    common::failed(&run, line, "standard input: line 1: memory allocation failed");
+    crate::common::failed(&run, line, "standard input: line 1: memory allocation failed");
 }
 
 #[test]
@@ -59,7 +58,7 @@ fn capacity_that_needs_too_much_memory_is_an_error() {
         "store rebuild store --capacity 10000000000",
     ] {
         let run = sandbox.shell(&format!("ulimit -v 1000000; $T {line}"));
-        common::failed(&run, line, "memory");
+        crate::common::failed(&run, line, "memory");
         assert_eq!(sandbox.names(), before, "{line}");
     }
     sandbox.yes("store verify store");
