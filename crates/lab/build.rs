@@ -1,4 +1,5 @@
-//! Passes the commit and the compiler version to the lab, for the head of its report.
+//! Passes the commit and the compiler version to the lab, which names them at the top of its
+//! report.
 
 use std::env;
 use std::path::Path;
@@ -10,9 +11,10 @@ fn main() {
     for (name, value) in [("COMPILER", compiler), ("COMMIT", commit)] {
         println!("cargo::rustc-env=TWICESHY_{name}={}", value.as_deref().unwrap_or("unknown"));
     }
-    // Uncommitted changes matter too.
+    // Run again if a file changes, because the report marks uncommitted changes.
     println!("cargo::rerun-if-changed=..");
-    // The log grows with every commit, even if the branch's ref is packed.
+    // Run again after each commit. The log grows with every commit, even if the branch's ref is
+    // packed.
     let branch = output("git", &["symbolic-ref", "HEAD"]);
     for name in [Some("HEAD"), Some("logs/HEAD"), branch.as_deref()].into_iter().flatten() {
         let path = output("git", &["rev-parse", "--git-path", name]);

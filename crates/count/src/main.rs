@@ -1,7 +1,7 @@
 //! `twiceshy-count OPERATION FILTER`: runs one operation many times, under an instruction counter.
 //!
-//! The counter counts only what happens in [`measured`]. `cargo xtask counts` runs this program. It
-//! depends on nothing but the filters, so that its release build is short.
+//! The counter counts only the instructions within [`measured`]. `cargo xtask counts` runs this program. It
+//! depends on nothing except the filters, so that its release build is short.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ enum Op {
     NegativeMany,
     /// Looks up members, in one call.
     PositiveMany,
-    /// Inserts into an empty filter up to 90 % load, or into a repaired filter from 90 to 92 %.
+    /// Inserts members, into an empty filter up to 90 % load, or into a repaired filter from 90 to 92 %.
     Insert,
     /// Inserts in calls of 1024 members.
     InsertMany,
@@ -30,7 +30,7 @@ enum Op {
     Bulk,
     /// Repairs mistakes.
     Adapt,
-    /// Looks up members, with claims.
+    /// Looks up members with `check`, which returns claims.
     Check,
 }
 
@@ -54,7 +54,7 @@ impl Op {
 const SLOTS: u64 = 1 << 15;
 const MEMBERS: u64 = SLOTS / 10 * 9;
 
-/// An adapted filter has had one repair per this many members.
+/// The number of members per repair in an adapted filter.
 const MEMBERS_PER_REPAIR: usize = 4;
 
 /// Prints how many times the operation ran, and whether the machine has the instructions that the
@@ -108,8 +108,8 @@ fn hashes(hasher: &KeyedHasher, first: u64, count: u64) -> Vec<Hash> {
     (first..first + count).map(|key| hasher.hash(&key)).collect()
 }
 
-/// Runs an operation that looks up members or strangers. Returns how many times. This is a macro, because
-/// a function would call the filter through a trait.
+/// Runs an operation that looks up members or strangers. Returns the number of lookups. This is a macro,
+/// because a function would call the filter through a trait.
 macro_rules! look_up {
     ($filter:ident, $op:ident, $work:ident) => {{
         let asked = match $op {
@@ -132,7 +132,7 @@ macro_rules! look_up {
     }};
 }
 
-/// Runs an operation of an adaptive quotient filter with 9-bit remainders. Returns how many times.
+/// Runs an operation of an adaptive quotient filter with 9-bit remainders. Returns how many times it ran.
 fn count(op: Op, work: &Work) -> usize {
     let Work { hasher, members, .. } = work;
     let builder = QuotientFilter::builder().remainder_bits(9).slots(SLOTS);
@@ -174,8 +174,8 @@ fn count(op: Op, work: &Work) -> usize {
     times
 }
 
-/// Runs an operation of a telescoping or an extension filter with 8-bit remainders. Returns how many
-/// times, or `None` if the filter has no such operation.
+/// Runs an operation of a telescoping or an extension filter with 8-bit remainders. Returns how many times it
+/// ran, or `None` if the filter has no such operation.
 fn count_coded<S: CodedScheme>(op: Op, is_adapted: bool, work: &Work) -> Option<usize> {
     let Work { hasher, members, .. } = work;
     let builder = CodedFilter::<S>::builder().remainder_bits(8).slots(SLOTS);
@@ -236,7 +236,8 @@ fn repair_some<S: CodedScheme>(filter: &mut CodedFilter<S>, sorted: &[Hash], has
         while let Answer::Maybe(claim) = answer {
             match filter.adapt(&claim, listed(sorted, &claim)) {
                 Ok(_) => left -= 1,
-                // The next claim names more members, so that other repairs can be forgotten.
+                // Try again with a claim that names more members, so that the filter can forget other
+                // repairs.
                 Err(AdaptError::Crowded) if filter.suspects(stranger) != claim.suspects() => {
                     answer = filter.check(stranger);
                     continue;

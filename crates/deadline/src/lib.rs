@@ -10,10 +10,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How much longer than planned a test may take on a busy machine.
+/// The extra time that a test may take beyond its planned time, because the machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Ends the process with an error unless dropped in time.
+/// A guard that ends the process with an error unless it is dropped in time.
 ///
 /// ```
 /// let _deadline = twiceshy_deadline::Deadline::new();
@@ -21,12 +21,12 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// ```
 #[derive(Debug)]
 pub struct Deadline {
-    /// Dropping it stops the watching thread.
+    /// Dropping this sender stops the watching thread.
     _stop: Sender<()>,
 }
 
 impl Deadline {
-    /// Starts to watch the current test, named after its thread.
+    /// Starts to watch the current test, whose name is that of the current thread.
     #[expect(clippy::new_without_default, reason = "creating one starts a thread")]
     pub fn new() -> Self {
         Self::beyond(Duration::ZERO)
@@ -59,7 +59,7 @@ mod tests {
     /// The environment variable that tells the child process what to do.
     const CHILD: &str = "TWICESHY_DEADLINE_CHILD";
 
-    /// Runs this test in a child process; returns its exit code and standard error.
+    /// Runs this test in a child process. Returns the child's exit code and standard error.
     fn child(action: &str) -> (Option<i32>, String) {
         let mut child = Command::new(env::current_exe().unwrap());
         child.args(["--exact", "tests::hanging_test_is_stopped", "--nocapture"]);
@@ -72,7 +72,7 @@ mod tests {
         match env::var(CHILD).as_deref() {
             Ok("hang") => {
                 let _deadline = Deadline::after(Duration::from_millis(1));
-                // Much longer than the deadline, but not forever.
+                // Sleep much longer than the deadline, but not forever.
                 thread::sleep(Duration::from_mins(1));
             }
             Ok(_) => {

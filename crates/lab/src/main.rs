@@ -1,4 +1,4 @@
-//! The lab: measures the filters beside their peers and the physical limit.
+//! The lab measures our filters, other filters for comparison, and the limit that memory sets.
 
 mod arch;
 mod bench;
@@ -8,11 +8,13 @@ mod origin;
 mod output;
 mod report;
 mod results;
+#[cfg(test)]
+mod tests;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Measures Twiceshy's filters beside their peers and the physical limit.
+/// Measures Twiceshy's filters, other filters for comparison, and the limit that memory sets.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Arguments {
@@ -22,18 +24,19 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measures speed: contestants interleaved, several rounds, best and median.
+    /// Measures speed in several rounds, in which filters take turns. Prints the best and the
+    /// median round.
     #[command(subcommand)]
     Bench(Bench),
-    /// Does experiments of the papers, and says what was seen.
+    /// Runs experiments of the papers, and prints the results.
     ///
     /// Example: twiceshy-lab run fpr-over-time --scale minutes
     Run(experiment::Options),
-    /// Does them all, and writes one page with plots and tables.
+    /// Runs all experiments, and writes one page with plots and tables.
     ///
     /// Example: twiceshy-lab report --scale minutes --out report.html
     Report(report::Options),
-    /// Writes a page of Markdown from the JSON of earlier `bench` and `run` commands.
+    /// Writes a Markdown page from the JSON output of earlier `bench` and `run` commands.
     ///
     /// Example: twiceshy-lab results measured --out docs/results.md
     Results(results::Options),
@@ -41,58 +44,67 @@ enum Command {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// Point filters: inserts and lookups of uniform u64 keys.
+    /// Measures point filters: inserts and lookups of uniform u64 keys.
     ///
     /// Example: twiceshy-lab bench point --log2-slots 22
     Point(bench::point::Options),
-    /// Filters for ranges: inserts of uniform u64 keys, and ranges without one.
+    /// Measures range filters: inserts of uniform u64 keys, and queries for empty ranges.
     ///
     /// Example: twiceshy-lab bench range --log2-slots 22 --range 32
     Range(bench::range::Options),
-    /// Filters of a yes list and a no list: building them, and asking for keys.
+    /// Measures filters for a yes list and a no list: building and lookups.
     ///
     /// Example: twiceshy-lab bench list --yes 1000000 --no 1000000
     List(bench::list::Options),
-    /// What else the adaptive quotient filter does: building, merging, removing, growing.
+    /// Measures other operations of the adaptive quotient filter: building, merging, removing,
+    /// growing.
     ///
     /// Example: twiceshy-lab bench aqf-ops --log2-slots 22
     AqfOps(bench::measure::Common),
-    /// What the filter is worth before a store on a disk, also against an adversary.
+    /// Measures stores on disk with and without our filter, in normal use and under attack.
     ///
     /// Example: twiceshy-lab bench store --pairs 1000000
     Store(bench::store::Options),
-    /// The same for a store that is asked for ranges.
+    /// Measures range stores on disk with different range filters, in normal use and under attack.
     ///
     /// Example: twiceshy-lab bench range-store --range 32
     RangeStore(bench::range_store::Options),
-    /// What keeping a reverse map takes, ours and the papers': entries and pages, counted.
+    /// Measures a store that grows, shrinks, is flooded with queries, is restarted and crashes.
+    ///
+    /// Example: twiceshy-lab bench life --members 1000000 --queries-per-member 1000
+    Life(bench::life::Options),
+    /// Counts the entries and pages that are accessed to maintain a reverse map. Compares our map
+    /// with the papers' maps.
     ///
     /// Example: twiceshy-lab bench reverse-map --log2-slots 20
     ReverseMap(bench::reverse_map::Options),
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    run(Arguments::parse_from(arguments())).err().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// Returns the arguments of the lab, after the name of the program.
+#[cfg(not(test))]
+fn arguments() -> Vec<String> {
+    std::env::args().collect()
+}
+
+#[cfg(test)]
+use tests::arguments;
+
+fn run(arguments: Arguments) -> Result<(), ExitCode> {
+    match arguments.command {
         Command::Bench(Bench::Point(options)) => bench::point::run(&options),
         Command::Bench(Bench::Range(options)) => bench::range::run(&options),
         Command::Bench(Bench::List(options)) => bench::list::run(&options),
         Command::Bench(Bench::AqfOps(options)) => bench::aqf_ops::run(&options),
         Command::Bench(Bench::Store(options)) => bench::store::run(&options),
         Command::Bench(Bench::RangeStore(options)) => bench::range_store::run(&options),
+        Command::Bench(Bench::Life(options)) => bench::life::run(&options),
         Command::Bench(Bench::ReverseMap(options)) => bench::reverse_map::run(&options),
         Command::Run(options) => experiment::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Results(options) => results::run(&options),
-    };
-    result.err().unwrap_or(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    #[test]
-    fn options_fit_together() {
-        super::Arguments::command().debug_assert();
     }
 }

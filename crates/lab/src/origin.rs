@@ -6,19 +6,19 @@ use std::process::Command;
 /// Describes how and where a result was measured. The lab prints it as the first line of its JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
-    /// The arguments of the lab, without directories.
+    /// The arguments of the lab. `DIR` replaces each directory.
     pub(crate) command: String,
     /// Names and values of facts that the result depends on, such as the processor and the commit.
     pub(crate) facts: Vec<(String, String)>,
 }
 
-/// Options whose values are paths of this machine.
+/// The options whose values are paths on this machine.
 const PATHS: [&str; 2] = ["--data", "--directory"];
 
 impl Origin {
-    /// Describes this process.
+    /// Returns the origin of results that this process measures.
     pub(crate) fn here() -> Self {
-        Self { command: command(std::env::args().skip(1)), facts: facts() }
+        Self { command: command(crate::arguments().into_iter().skip(1)), facts: facts() }
     }
 }
 
@@ -37,8 +37,8 @@ fn command(arguments: impl Iterator<Item = String>) -> String {
     words.join(" ")
 }
 
-/// Returns facts that results depend on: about the machine, as far as it reports them, and about the
-/// build.
+/// Returns facts that results depend on. They are about the build, and about the machine as far as
+/// it reports them.
 pub(crate) fn facts() -> Vec<(String, String)> {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_name_no_path() {
+    fn recorded_commands_contain_no_paths() {
         let words = "run traces --data secret/place --seed 1 --directory=other/place";
         let told = command(words.split(' ').map(str::to_owned));
         assert_eq!(told, "run traces --data DIR --seed 1 --directory=DIR");

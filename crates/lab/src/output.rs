@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use twiceshy_report::Table;
 
 /// Width of printed tables, in characters.
-const WIDTH: usize = 120;
+pub(crate) const WIDTH: usize = 120;
 
-/// Prints and flushes a line. On failure, prints the error and returns the exit code; a closed pipe
-/// is not an error.
+/// Prints and flushes a line. If this fails, returns the exit code. Prints the error, unless the
+/// reader has closed the pipe.
 pub(crate) fn print(line: impl Display) -> Result<(), ExitCode> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|error| {

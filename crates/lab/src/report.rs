@@ -36,7 +36,8 @@ pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     let unwritten = |error: io::Error| {
         failure(format_args!("could not write {}: {error}", options.out.display()))
     };
-    // Fail now rather than after hours of experiments.
+    // Create the file now, because it is better to fail before hours of experiments than after
+    // them.
     let mut file = temporary_beside(&options.out).map_err(unwritten)?;
     let mut page = Page::new("Twiceshy: what adaptive filters are worth").lead(
         "Each experiment tests a claim of a paper, and shows what we measured on this machine, also \
@@ -59,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     print(options.out.display())
 }
 
-/// Creates a temporary file that becomes the page atomically.
+/// Creates a temporary file in the folder of the page. It will be renamed to the page atomically.
 fn temporary_beside(out: &Path) -> io::Result<NamedTempFile> {
     if out.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());

@@ -62,7 +62,7 @@ mod tests {
     use crate::{Best, Cell, Column, Table};
 
     #[test]
-    fn markdown_has_a_row_for_each_row() {
+    fn markdown_has_one_line_per_table_row() {
         let table = Table::new("Sample")
             .columns([Column::text("filter"), Column::decimals("lookups", "op/s", 0)])
             .row(["AQF".into(), 12_345_678.0.into()])

@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Formatter, Write as _};
 pub(crate) struct Markup(String);
 
 impl Markup {
-    /// Appends markup; strings in it must be [`Escaped`].
+    /// Appends markup. Any text in the markup must be [`Escaped`].
     pub(crate) fn put(&mut self, markup: fmt::Arguments<'_>) {
         self.0.write_fmt(markup).expect("writing to a string never fails");
     }
@@ -35,7 +35,7 @@ impl Display for Escaped<'_> {
                 '>' => out.write_str("&gt;")?,
                 '"' => out.write_str("&quot;")?,
                 '\t' | '\n' => out.write_char(letter)?,
-                // Characters that neither HTML nor XML allows.
+                // Replace characters that HTML or XML forbids.
                 '\0'..='\x1f' | '\x7f'..='\u{9f}' => out.write_char('\u{fffd}')?,
                 _ if (letter as u32) & 0xfffe == 0xfffe => out.write_char('\u{fffd}')?,
                 '\u{fdd0}'..='\u{fdef}' => out.write_char('\u{fffd}')?,
@@ -46,7 +46,7 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// Writes prose: paragraphs separated by empty lines, with code between backticks.
+/// Writes prose. Empty lines in it separate paragraphs, and code is between backticks.
 pub(crate) fn prose(out: &mut Markup, class: &str, text: &str) {
     let text = text.replace("\r\n", "\n");
     for paragraph in text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty()) {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_between_backticks() {
+    fn text_between_backticks_is_code() {
         assert_eq!(written("run `a < b` now"), "run <code>a &lt; b</code> now");
         assert_eq!(written("one ` alone"), "one ` alone");
         assert_eq!(written("`a` and ` alone"), "<code>a</code> and ` alone");

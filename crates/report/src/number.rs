@@ -1,13 +1,13 @@
 //! Formats numbers for people.
 
-/// Formats a number with this many decimals and separated thousands.
+/// Formats a number with this many decimals, and with separators between thousands.
 pub(crate) fn decimals(number: f64, decimals: usize) -> String {
     if !number.is_finite() {
         return not_finite(number).into();
     }
     let text = format!("{:.decimals$}", number.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    // A number rounded to zero has no sign.
+    // Write no sign before a number that is rounded to zero.
     let negative = number < 0.0 && text.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
     let mut out = String::from(if negative { "-" } else { "" });
     for (at, digit) in whole.chars().enumerate() {
@@ -20,7 +20,7 @@ pub(crate) fn decimals(number: f64, decimals: usize) -> String {
 }
 
 /// Formats a number with at least this many significant digits. Very large and very small numbers
-/// get exactly this many, with a power of ten.
+/// are written with a power of ten and exactly this many digits.
 pub(crate) fn significant(number: f64, digits: usize) -> String {
     if !number.is_finite() {
         return not_finite(number).into();
@@ -37,8 +37,8 @@ pub(crate) fn significant(number: f64, digits: usize) -> String {
     format!("{mantissa}×{}", power(10, exponent))
 }
 
-/// Formats a number with at most this many significant digits, without trailing zeros, but with all
-/// digits of an integer.
+/// Formats a number with at most this many significant digits, and without trailing zeros. Integers
+/// keep all their digits.
 pub(crate) fn short(number: f64, digits: usize) -> String {
     let text = significant(number, digits);
     let (mantissa, rest) = text.split_at(text.find('×').unwrap_or(text.len()));
@@ -70,7 +70,7 @@ pub(crate) fn prefix(number: f64) -> (f64, &'static str) {
     if number == 0.0 || !number.is_finite() {
         return (1.0, "");
     }
-    // A number that misses a prefix only by a rounding error still gets it.
+    // Tolerate a rounding error, so that 999.9999999 gets the prefix of 1000.
     let fits = |factor: f64| number.abs() >= factor * (1.0 - 1e-9);
     PREFIXES.into_iter().find(|(factor, _)| fits(*factor)).unwrap_or(PREFIXES[7])
 }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn significant_digits() {
+    fn significant_formats_with_the_requested_digits() {
         assert_eq!(significant(9.999, 3), "10.0");
         assert_eq!(significant(0.001_953, 3), "0.00195");
         assert_eq!(significant(1.953e-6, 3), "1.95×10⁻⁶");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes() {
+    fn numbers_have_the_nearest_si_prefix() {
         assert_eq!(prefixed(12_345_678.0, 3), "12.3M");
         assert_eq!(prefixed(0.000_25, 3), "250µ");
         assert_eq!(prefixed(0.0, 3), "0");

@@ -10,11 +10,12 @@ use crate::{Plot, Table};
 pub struct Page {
     /// The heading, also shown in the browser's tab.
     pub title: String,
-    /// The introduction; prose, see [`Block::Text`].
+    /// The introduction, in the format of [`Block::Text`].
     pub lead: String,
-    /// Names and values of what the results depend on, such as the CPU and the commit.
+    /// Facts that the results depend on, such as the CPU and the commit. Each has a name and a
+    /// value.
     pub facts: Vec<(String, String)>,
-    /// The experiments. Three or more get a table of contents.
+    /// The experiments. If there are three or more, the page has a table of contents.
     pub sections: Vec<Section>,
 }
 
@@ -34,7 +35,7 @@ pub struct Section {
     pub seen: String,
     /// How the measurement compares with the claim.
     pub verdict: Option<Verdict>,
-    /// The command that reproduces it.
+    /// The command that reproduces the experiment.
     pub command: String,
     /// Plots, tables and text, in order.
     pub blocks: Vec<Block>,
@@ -69,11 +70,11 @@ impl Verdict {
     }
 }
 
-/// A piece of evidence.
+/// A text, a table or a plot in a section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
-    /// Prose: paragraphs separated by empty lines, with code between backticks.
+    /// Prose. Empty lines separate paragraphs, and code is between backticks.
     Text(String),
     /// A table.
     Table(Table),
@@ -108,7 +109,7 @@ impl Page {
         self
     }
 
-    /// Renders the page as one HTML document, which is also well-formed XML.
+    /// Renders the page as one HTML document. The document is also well-formed XML.
     pub fn to_html(&self) -> String {
         crate::html::page(self)
     }
@@ -156,7 +157,7 @@ impl Section {
         self
     }
 
-    /// Sets the command that reproduces it.
+    /// Sets the command that reproduces the experiment.
     #[must_use]
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = command.into();

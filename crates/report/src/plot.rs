@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct Plot {
     /// The title.
     pub title: String,
-    /// A note, shown below; may be empty.
+    /// A note that is shown below the plot. It may be empty.
     pub note: String,
-    /// How it is drawn.
+    /// How the plot is drawn.
     pub kind: Kind,
     /// The axis of the independent variable.
     pub x: Axis,
@@ -20,7 +20,7 @@ pub struct Plot {
     pub series: Vec<Series>,
     /// Values to compare with, such as a target or a limit.
     pub references: Vec<Reference>,
-    /// Named intervals of `x`, in order; not used by bars.
+    /// Named intervals of `x`, in order. Bar plots ignore them.
     pub phases: Vec<Phase>,
 }
 
@@ -28,10 +28,10 @@ pub struct Plot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Points, connected in the given order.
+    /// Points, connected by lines in the given order.
     #[default]
     Lines,
-    /// Values that hold until the next point.
+    /// Steps: each value holds until the next point.
     Steps,
     /// Unconnected points.
     Points,
@@ -45,23 +45,24 @@ pub enum Kind {
 pub struct Axis {
     /// The name of the variable.
     pub label: String,
-    /// The unit; may be empty.
+    /// The unit. It may be empty.
     pub unit: String,
     /// The scale.
     pub scale: Scale,
-    /// Whether to show zero even if no value is near it. Bars start at zero whenever possible.
+    /// Whether the axis shows zero even if no value is near zero. Bars start at zero if their axis
+    /// can show zero.
     pub zero: bool,
-    /// Whether the unit takes SI prefixes: 5,000,000 op/s are 5 Mop/s.
+    /// Whether the unit can have an SI prefix. For example, 5,000,000 op/s become 5 Mop/s.
     pub si: bool,
     /// Whether the ticks of a linear axis are integers, as for a number of threads.
     pub whole: bool,
-    /// Names of the values 0, 1, 2…, for bars.
+    /// For bar plots: the names of the values 0, 1, 2….
     pub categories: Vec<String>,
 }
 
 /// The scale of an axis.
 ///
-/// A logarithmic axis shows zero at its end, separated from the rest, and can't show negative
+/// A logarithmic axis shows zero at its end, apart from the other values. It can't show negative
 /// values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -69,9 +70,9 @@ pub enum Scale {
     /// Equal distances stand for equal differences.
     #[default]
     Linear,
-    /// Equal distances stand for equal ratios; ticks at powers of ten.
+    /// Equal distances stand for equal ratios. Ticks are at powers of ten.
     Log10,
-    /// Equal distances stand for equal ratios; ticks at powers of two.
+    /// Equal distances stand for equal ratios. Ticks are at powers of two.
     Log2,
 }
 
@@ -79,22 +80,23 @@ pub enum Scale {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Series {
-    /// The series' name.
+    /// The name of the series.
     pub name: String,
     /// The points.
     pub points: Vec<Point>,
 }
 
-/// A measured value. Values that aren't finite are not drawn; a note below the plot counts them.
+/// A measured value. Values that aren't finite are not drawn. A note below the plot says how many
+/// there are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// The independent variable; for bars, the index of the category.
+    /// The value of the independent variable. For bars, the index of the category.
     #[serde(deserialize_with = "number_or_null")]
     pub x: f64,
     /// The measured value.
     #[serde(deserialize_with = "number_or_null")]
     pub y: f64,
-    /// Minimum and maximum over several rounds.
+    /// The minimum and the maximum over several rounds.
     #[serde(default, deserialize_with = "numbers_or_null")]
     pub spread: Option<(f64, f64)>,
 }
@@ -119,7 +121,7 @@ pub struct Phase {
     pub from: f64,
 }
 
-/// Reads a number, or NaN for `null`: JSON can't represent numbers that aren't finite.
+/// Reads a number. Reads `null` as NaN, because JSON can't represent numbers that aren't finite.
 fn number_or_null<'de, D: Deserializer<'de>>(input: D) -> Result<f64, D::Error> {
     Option::deserialize(input).map(|number: Option<f64>| number.unwrap_or(f64::NAN))
 }
@@ -161,7 +163,7 @@ impl Plot {
         Self::new(Kind::Bars, title, x, y)
     }
 
-    /// Returns the name of a group of bars, if `x` has one.
+    /// Returns the name of the group of bars at `x`, if there is one.
     pub(crate) fn category(&self, x: f64) -> Option<&str> {
         let index = (self.kind == Kind::Bars && x >= 0.0 && x.fract() == 0.0).then_some(x as usize);
         self.x.categories.get(index?).map(String::as_str)
@@ -181,7 +183,7 @@ impl Plot {
         self
     }
 
-    /// Adds a phase, which ends the previous one.
+    /// Adds a phase. It begins where the previous one ends.
     #[must_use]
     pub fn phase(mut self, label: impl Into<String>, from: f64) -> Self {
         self.phases.push(Phase { label: label.into(), from });
@@ -216,7 +218,7 @@ impl Axis {
         Self::new(Scale::Log2, label, unit)
     }
 
-    /// Always shows zero.
+    /// Makes the axis show zero in any case.
     #[must_use]
     pub fn from_zero(mut self) -> Self {
         self.zero = true;
@@ -230,7 +232,7 @@ impl Axis {
         self
     }
 
-    /// Gives the unit an SI prefix: k, M, G, m, µ, n.
+    /// Lets the unit have an SI prefix, such as k or µ.
     #[must_use]
     pub fn si(mut self) -> Self {
         self.si = true;

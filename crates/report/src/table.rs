@@ -10,13 +10,13 @@ use crate::number;
 pub struct Table {
     /// The title.
     pub title: String,
-    /// The columns. Cells beyond them are shown in columns without a name.
+    /// The columns. If a row has more cells, they are shown in columns without a name.
     pub columns: Vec<Column>,
-    /// The rows; short ones are filled with empty cells.
+    /// The rows. Short rows are filled with empty cells.
     pub rows: Vec<Vec<Cell>>,
-    /// Notes, shown below.
+    /// Notes that are shown below the table.
     pub notes: Vec<String>,
-    /// Rows and columns of highlighted cells.
+    /// The row and the column of each highlighted cell.
     pub highlights: Vec<(usize, usize)>,
 }
 
@@ -26,7 +26,7 @@ pub struct Table {
 pub struct Column {
     /// The heading.
     pub name: String,
-    /// The unit; may be empty.
+    /// The unit. It may be empty.
     pub unit: String,
     /// The number format.
     pub format: Format,
@@ -36,14 +36,15 @@ pub struct Column {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// Text; numbers are written in six digits.
+    /// Text. Numbers in such a column have six digits.
     #[default]
     Text,
-    /// This many decimals.
+    /// A number with this many decimals.
     Decimals(u8),
-    /// At least this many significant digits, or a power of ten if that is shorter.
+    /// A number with at least this many significant digits, or with a power of ten if that is
+    /// shorter.
     Significant(u8),
-    /// A fraction in percent, with this many decimals.
+    /// A fraction, shown in percent with this many decimals.
     Percent(u8),
 }
 
@@ -60,7 +61,7 @@ pub enum Cell {
     Text(String),
 }
 
-/// Which number of a column is best.
+/// Which number in a column is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Best {
     /// The smallest.
@@ -96,7 +97,7 @@ impl Table {
         self
     }
 
-    /// Highlights the best number of a column, and all equal to it.
+    /// Highlights the best number in a column, and all numbers that equal it.
     #[must_use]
     pub fn highlight(mut self, column: usize, best: Best) -> Self {
         let number = |row: &Vec<Cell>| match row.get(column) {
@@ -119,7 +120,7 @@ impl Table {
         self.rows.iter().map(Vec::len).fold(self.columns.len(), usize::max)
     }
 
-    /// Returns a column; beyond the last, one without a name.
+    /// Returns a column. Beyond the last column, returns a column without a name.
     pub(crate) fn column(&self, column: usize) -> Column {
         self.columns.get(column).cloned().unwrap_or_default()
     }

@@ -5,8 +5,8 @@ use crate::{Format, Table};
 const GAP: usize = 2;
 
 impl Table {
-    /// Renders the table for a terminal of this width. Columns that don't fit follow below, with
-    /// the first column repeated. Assumes that all characters have the same width.
+    /// Renders the table for a terminal of this width. Columns that don't fit follow below, after a
+    /// copy of the first column. Assumes that all characters have the same width.
     pub fn to_text(&self, width: usize) -> String {
         let columns: Vec<_> = (0..self.width()).map(|column| Lines::of(self, column)).collect();
         let mut out = String::new();
@@ -37,7 +37,7 @@ impl Table {
     }
 }
 
-/// The cells of a column: name, unit, a rule, and the values.
+/// The cells of a column: its name, its unit, a rule, and its values.
 struct Lines {
     cells: Vec<String>,
     width: usize,

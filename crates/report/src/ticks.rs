@@ -2,17 +2,18 @@
 
 use crate::{Scale, number};
 
-/// Values beyond these limits aren't drawn or count as zero, so that nothing here overflows.
+/// The largest absolute value that is drawn. With this limit, no calculation here overflows.
 pub(crate) const LARGEST: f64 = 1e150;
+/// Smaller absolute values count as zero, also so that no calculation overflows.
 const SMALLEST: f64 = 1e-150;
 
-/// Returns whether a value fits on an axis; zero also fits on a logarithmic one.
+/// Returns whether a value fits on an axis. Zero also fits on a logarithmic axis.
 pub(crate) fn has_place(value: f64, scale: Scale) -> bool {
     value.abs() <= LARGEST && (scale == Scale::Linear || value >= SMALLEST || value == 0.0)
 }
 
-/// Returns 3 to `at_most` round values that enclose the range; `at_most` must be at least 5. On a
-/// logarithmic axis they are positive if `low` is.
+/// Returns at least 3 and at most `at_most` round values that enclose the range. `at_most` must be
+/// at least 5. On a logarithmic axis, the values are positive if `low` is positive.
 pub(crate) fn ticks(low: f64, high: f64, scale: Scale, at_most: usize) -> Vec<f64> {
     debug_assert!(low <= high && at_most >= 5);
     match scale {
@@ -22,7 +23,7 @@ pub(crate) fn ticks(low: f64, high: f64, scale: Scale, at_most: usize) -> Vec<f6
     }
 }
 
-/// Returns integer ticks for a linear axis of counts; there may be only two.
+/// Returns ticks at integers, for a linear axis of counts. There may be only two.
 pub(crate) fn whole_ticks(low: f64, high: f64, at_most: usize) -> Vec<f64> {
     linear(low, high, at_most, 0)
 }
@@ -71,7 +72,8 @@ impl Step {
         self.scaled(tick as f64 * self.round)
     }
 
-    /// Divides by positive powers of ten, since negative ones aren't exact.
+    /// Multiplies a value by a power of ten. If the exponent is negative, divides by the positive
+    /// power, because negative powers aren't exact.
     fn scaled(self, value: f64) -> f64 {
         if self.exponent < 0 {
             value / 10f64.powi(-self.exponent)
@@ -102,7 +104,7 @@ fn log2(low: f64, high: f64, at_most: usize) -> Vec<f64> {
     powers(2.0, first, last.max(first + 2), at_most)
 }
 
-/// Returns every power of the base, or every second, third….
+/// Returns powers of the base: all of them, or every second, every third, and so on.
 fn powers(base: f64, first: i32, last: i32, at_most: usize) -> Vec<f64> {
     let mut stride = 1;
     loop {
@@ -125,7 +127,7 @@ fn exponent_above(value: f64, base: f64) -> i32 {
     if base.powi(guess) >= value { guess } else { guess + 1 }
 }
 
-/// Returns the labels of the ticks of a logarithmic axis.
+/// Returns the labels for ticks on a logarithmic axis.
 pub(crate) fn log_labels(ticks: &[f64], scale: Scale, si: bool) -> Vec<String> {
     let far = ticks.iter().any(|tick| *tick > 1e4 || *tick < 1e-3);
     let label = |tick: f64| match scale {
@@ -143,7 +145,8 @@ pub(crate) fn log_labels(ticks: &[f64], scale: Scale, si: bool) -> Vec<String> {
     ticks.iter().map(|tick| label(*tick)).collect()
 }
 
-/// Returns the labels of the ticks of a linear axis, all with as many decimals as needed.
+/// Returns the labels for ticks on a linear axis. All labels have the same number of decimals, as
+/// many as needed.
 pub(crate) fn linear_labels(ticks: &[f64]) -> Vec<String> {
     let step = ticks.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
     let is_exact = |decimals: i32| {
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn examples() {
+    fn example_ranges_have_the_expected_ticks() {
         assert_eq!(ticks(-4.6e-151, 0.0, Scale::Linear, 5), [0.0, 0.5, 1.0]);
         assert_eq!(ticks(0.0, 0.93, Scale::Linear, 7), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use twiceshy_report::{Axis, Column, Page, Plot, Point, Section, Series, Table, Verdict};
 
-/// After an intended change, look at the page, then record it again with `BLESS=1`.
+/// After an intended change, look at the page, and then record it again with `BLESS=1`.
 #[test]
 fn small_page_matches_recording() {
     let plot = Plot::lines(
@@ -32,7 +32,7 @@ fn small_page_matches_recording() {
         .block(bars)
         .block(table);
     let html = Page::new("Small").fact("CPU", "any").section(section).to_html();
-    // The style sheet is a separate file.
+    // Leave out the style sheet, because it is in a separate file.
     let (before, rest) = html.split_once("<style>").unwrap();
     let (_, after) = rest.split_once("</style>").unwrap();
     let seen = format!("{before}<style></style>{after}");

@@ -1,4 +1,4 @@
-//! Any page is well-formed, and nothing panics.
+//! Tests that any page is well-formed, and that nothing panics.
 
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
@@ -111,7 +111,7 @@ fn page() -> impl Strategy<Value = Page> {
         .prop_map(|(title, lead, facts, sections)| Page { title, lead, facts, sections })
 }
 
-/// Parses as XML, which allows no unclosed tags.
+/// Parses a page as XML. This fails if a tag is not closed.
 fn parse(html: &str) -> Document<'_> {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     Document::parse_with_options(html, options).unwrap_or_else(|error| panic!("{error}:\n{html}"))
@@ -141,7 +141,7 @@ proptest! {
     fn page_round_trips_through_json(page in page()) {
         let json = serde_json::to_string(&page).unwrap();
         let read: Page = serde_json::from_str(&json).unwrap();
-        // Non-finite numbers come back as NaN, which isn't drawn either.
+        // Non-finite numbers are read back as NaN, so compare the JSON.
         prop_assert_eq!(serde_json::to_string(&read).unwrap(), json);
         prop_assert!(parse(&read.to_html()).root().has_children());
     }

@@ -5,7 +5,7 @@
 pub struct Invalid {
     /// The parameter's name.
     pub parameter: &'static str,
-    /// Its value.
+    /// The parameter's value.
     pub given: f64,
     /// The values that are allowed.
     pub wanted: &'static str,

@@ -1,5 +1,5 @@
-//! Statistics for tests. Seeds are fixed, so a test that passes once always passes. Bounds are wide
-//! enough not to depend on luck, and still catch a wrong distribution.
+//! Statistics for tests. Seeds are fixed, so a test that passes once always passes. Bounds are so
+//! wide that a correct distribution passes with any seed, and a wrong one still fails.
 
 /// Panics unless the counts fit the probabilities: Pearson's chi-squared statistic must be within
 /// five standard deviations above its mean.

@@ -17,7 +17,7 @@ fn random_keys(count: usize, seed: u64) -> Vec<u64> {
     Random::seed_from_u64(seed).random_iter().take(count).collect()
 }
 
-/// The tests would prove nothing if the victims were bad filters to begin with.
+/// The other tests would prove nothing if the victims were poor filters from the start.
 #[test]
 fn random_queries_are_mistakes_at_the_filters_rate() {
     fn rate(victim: &mut impl Victim) -> f64 {
@@ -73,7 +73,7 @@ fn collector_without_mistakes_passes_other_queries_through() {
 }
 
 #[test]
-fn whittling_fails_against_repairs() {
+fn whittling_fails_against_a_filter_that_repairs_mistakes() {
     let queries = || random_keys(20 * MEMBERS as usize, 7);
     let mut whittling = Whittling::new(queries(), 10, JUDGE);
     let rounds = whittling.run(&mut Repaired::new(Fixed::new()), 10);
@@ -87,7 +87,7 @@ fn whittling_fails_against_repairs() {
 }
 
 #[test]
-fn whittling_beats_few_states_given_enough_queries() {
+fn whittling_with_enough_queries_beats_a_filter_with_few_states() {
     let last = |times: usize| {
         let queries = random_keys(times * MEMBERS as usize, 8);
         let mut victim = Cyclic::new();
@@ -102,7 +102,7 @@ const SEARCH: AdaptationLoopConfig =
     AdaptationLoopConfig { search: 300_000, pool: 4096, passes: 16, trims: 16 };
 
 #[test]
-fn loop_is_found_if_states_repeat() {
+fn loop_is_found_if_the_filter_returns_to_earlier_states() {
     // A larger pool has a larger share of keys that take part in loops.
     for (pool, share) in [(1024, 0.2), (4096, 0.7)] {
         let mut victim = Cyclic::new();
@@ -141,7 +141,7 @@ fn no_loop_is_found_if_mistakes_are_repaired() {
 }
 
 #[test]
-fn any_mistake_of_a_fixed_filter_is_a_loop() {
+fn one_mistake_is_a_loop_if_the_filter_never_learns() {
     let mut victim = Fixed::new();
     let found = AdaptationLoop::find(&mut victim, SEARCH, 11).unwrap();
     let tally = found.replay(&mut victim);
@@ -159,7 +159,7 @@ fn climb(victim: &mut impl Victim, seed: u64) -> f64 {
 }
 
 #[test]
-fn climber_beats_all_but_repairs_with_a_good_hash() {
+fn climber_beats_every_filter_except_one_with_repairs_and_a_good_hash() {
     for seed in 12..15 {
         let fixed = climb(&mut Fixed::new(), seed);
         assert!(fixed > 0.9, "{fixed}");
@@ -175,7 +175,7 @@ fn climber_beats_all_but_repairs_with_a_good_hash() {
 }
 
 #[test]
-fn climber_without_curiosity_ends_even_if_nothing_pays() {
+fn climber_without_curiosity_ends_even_if_no_move_finds_mistakes() {
     let mut perfect = |_| Reply::default();
     let config = ClimberConfig { curiosity: 0.0, batch: 1, ..ClimberConfig::default() };
     let mut climber = Climber::new(&mut perfect, config, 13).unwrap();

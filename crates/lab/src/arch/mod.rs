@@ -7,7 +7,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use twiceshy::snapshot::MappedFile;
 
-/// Prefetches the cache line at `line`.
+/// Prefetches the cache line that contains `line`.
 #[inline(always)]
 pub(crate) fn prefetch<T>(line: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -30,8 +30,8 @@ pub(crate) fn map(path: &Path) -> std::io::Result<MappedFile> {
 #[repr(align(64))]
 pub(crate) struct Line(pub(crate) [u64; 8]);
 
-/// Touched cache lines, in huge pages if the kernel grants them. The filter's memory is the same,
-/// so the measured limit applies to it.
+/// Cache lines in huge pages, if the kernel grants them. Each line was written once. A filter's
+/// memory is allocated in the same way, so the measured limit applies to filters.
 pub(crate) struct Lines {
     first: NonNull<Line>,
     layout: Layout,

@@ -1,4 +1,5 @@
-//! One adapter per filter. Adapters run whole loops, so that there is no dynamic dispatch per key.
+//! Adapters that give all filters the same interface. An adapter runs a whole loop over keys, so
+//! that there is no dynamic dispatch per key.
 
 use scalable_cuckoo_filter::{ScalableCuckooFilter, ScalableCuckooFilterBuilder};
 use std::hash::Hasher;
@@ -44,7 +45,7 @@ impl Op {
     }
 }
 
-/// Keys and their hashes, the same for all filters.
+/// The keys and their hashes. They are the same for all filters.
 pub(super) struct Work {
     pub(super) hasher: KeyedHasher,
     pub(super) secret: Secret,
@@ -52,7 +53,7 @@ pub(super) struct Work {
     pub(super) remainder_bits: u32,
     pub(super) members: Vec<u64>,
     pub(super) member_hashes: Vec<Hash>,
-    /// Members to look up, in a different order than they were inserted.
+    /// The members to look up, in a different order than that of the inserts.
     pub(super) asked: Vec<u64>,
     pub(super) asked_hashes: Vec<Hash>,
     pub(super) strangers: Vec<u64>,
@@ -64,7 +65,7 @@ impl Work {
         let secret = Secret::from_bytes([7; 16]);
         let hasher = KeyedHasher::new(&secret);
         let count = (slots as f64 * load) as u64;
-        // Multiples of an odd number: all different, and in no order.
+        // Multiples of an odd number are all different, and in no particular order.
         let key = |index: u64| index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let members: Vec<u64> = (0..count).map(key).collect();
         let step = 0x5851_f42d_4c95_7f2d_u64;
@@ -106,8 +107,8 @@ pub(super) trait Adapter {
     fn can(&self, op: Op) -> bool;
     /// Replaces the filter with an empty one before inserts. This isn't measured.
     fn reset(&mut self, work: &Work);
-    /// Runs an operation that the filter [can](Self::can) do on all keys. Returns the number of
-    /// "maybe" answers, or of inserted members.
+    /// Runs an operation on all keys. The filter must [support](Self::can) it. Returns the number
+    /// of "maybe" answers or of inserted members.
     fn run(&mut self, op: Op, work: &Work) -> usize;
     /// Looks up one key, to measure the latency.
     fn look_up(&self, key: u64, hash: Hash, prehashed: bool) -> bool;
@@ -121,7 +122,7 @@ pub(super) fn count_hashes(hashes: &[Hash], contains: impl Fn(Hash) -> bool) -> 
     hashes.iter().filter(|&&hash| contains(hash)).count()
 }
 
-/// Keys per `insert_many`; `bulk` inserts all in one call.
+/// The number of keys per call of `insert_many`. In contrast, `bulk` inserts all keys in one call.
 const BATCH: usize = 1 << 15;
 
 pub(super) struct Aqf {
@@ -292,10 +293,11 @@ impl Adapter for Abf {
     }
 }
 
-/// A filter from another crate, which takes 64-bit hashes, one at a time.
+/// A filter from another crate. It takes 64-bit hashes, one at a time.
 pub(super) trait Peer: Sized {
     const NAME: &'static str;
-    /// Whether members can be inserted one by one. Otherwise the filter is built from all members.
+    /// Whether members can be inserted one by one. If not, the filter is built from all members at
+    /// once.
     const DYNAMIC: bool = true;
     fn new(work: &Work) -> Self;
     fn bytes(&self) -> u64;
@@ -454,8 +456,8 @@ impl Peer for Cuckoo {
     }
 }
 
-/// Hashes by one multiplication, which spreads the cuckoo filter's second index, a hash of the
-/// fingerprint.
+/// Hashes by one multiplication. The cuckoo filter hashes a fingerprint to get the second index,
+/// and this hash spreads these indices.
 #[derive(Clone, Default)]
 pub(crate) struct Mixed(u64);
 

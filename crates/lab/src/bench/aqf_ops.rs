@@ -27,7 +27,7 @@ struct Row {
     load: f64,
 }
 
-/// Members, and filters that contain them.
+/// The members, and filters that contain them.
 struct Work {
     slots: u64,
     remainder_bits: u32,
@@ -35,7 +35,7 @@ struct Work {
     sorted: Vec<Hash>,
     strangers: Vec<Hash>,
     full: QuotientFilter,
-    /// Filters with half the slots each, which together contain all members.
+    /// Two filters, each with half of the slots. Together they contain all members.
     halves: [QuotientFilter; 2],
     shared: Concurrent<QuotientFilter>,
     snapshot: Vec<u8>,
@@ -49,7 +49,7 @@ impl Drop for Work {
     }
 }
 
-/// Shards of the concurrent filter.
+/// The number of shards of the concurrent filter.
 const SHARDS: usize = 16;
 
 fn shared(slots: u64, remainder_bits: u32) -> Concurrent<QuotientFilter> {
@@ -61,7 +61,8 @@ fn shared(slots: u64, remainder_bits: u32) -> Concurrent<QuotientFilter> {
         .expect("memory for a filter")
 }
 
-/// Runs `work` on each half of the hashes in its own thread. Returns wall-clock nanoseconds.
+/// Runs `work` in two threads, on one half of the hashes each. Returns the wall-clock time in
+/// nanoseconds.
 fn in_two_threads(hashes: &[Hash], work: impl Fn(&[Hash]) + Sync) -> f64 {
     let start = Instant::now();
     std::thread::scope(|scope| {
@@ -119,7 +120,7 @@ impl Work {
         empty(self.slots, self.remainder_bits)
     }
 
-    /// Runs an operation once. Returns its nanoseconds.
+    /// Runs an operation once. Returns its time in nanoseconds.
     fn run(&self, op: &str) -> f64 {
         let check = |filter: &QuotientFilter| {
             assert_eq!(filter.len(), self.members.len(), "{op}: a member is missing");
@@ -268,7 +269,8 @@ pub(crate) fn run(options: &Common) -> Result<(), ExitCode> {
             work.snapshot.len() as f64 / best
         });
         if op == "map_open" {
-            // Opening doesn't depend on the number of members, so report the duration.
+            // The time to open a file doesn't depend on the number of members, so report it as a
+            // duration.
             let mut times = times;
             times.sort_by(f64::total_cmp);
             let (median, most) = (times[times.len() / 2], times[times.len() - 1]);

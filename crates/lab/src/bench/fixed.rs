@@ -1,4 +1,4 @@
-//! The filters of fixed size in `bench point`, and those that they are compared with.
+//! The filters of fixed size in `bench point`, and the filters that they are compared with.
 
 use super::adapters::{Adapter, Op, Work, count, count_hashes};
 use crate::contestant::utaf::Utaf;
@@ -12,12 +12,13 @@ use twiceshy::{
 
 /// A filter with slots of fixed size.
 pub(crate) trait Fixed: Dynamic + Sized {
-    /// Whether many lookups at once are faster than one by one.
+    /// Whether the filter is faster if it gets many lookups at once.
     const HAS_BATCHES: bool;
 
     fn empty(slots: u64, remainder_bits: u32) -> Self;
 
-    /// Repairs a mistake with the members from `list`. Returns whether the repair succeeded.
+    /// Repairs a mistake. `list` returns the members in a range of hashes. Returns whether the
+    /// repair succeeded.
     fn repair(&mut self, _: Hash, _list: impl Fn(RangeInclusive<Hash>) -> Vec<Hash>) -> bool {
         false
     }
@@ -36,7 +37,8 @@ fn repair<S: CodedScheme>(
     let Answer::Maybe(claim) = filter.check(mistake) else { return false };
     match filter.adapt(&claim, list(claim.suspects())) {
         Ok(_) => true,
-        // The next claim names more members, so that other repairs can be forgotten.
+        // The next claim covers more members. With these, the filter can make room by forgetting
+        // other repairs.
         Err(AdaptError::Crowded) if filter.suspects(mistake) != claim.suspects() => {
             repair(filter, mistake, list)
         }
@@ -88,10 +90,10 @@ impl Fixed for Utaf {
     }
 }
 
-/// Adapted filters are measured after one repair per this many members.
+/// The number of members per repair, in filters that are measured after repairs.
 const MEMBERS_PER_REPAIR: usize = 4;
 
-/// Queries non-members that the benchmarks don't use, and repairs the mistakes among them.
+/// Queries non-members that the benchmarks don't use, and repairs the mistakes.
 pub(crate) fn repair_some<F: Fixed>(filter: &mut F, members: &[Hash], hasher: &KeyedHasher) {
     let mut members = members.to_vec();
     members.sort_unstable();
@@ -123,7 +125,7 @@ impl<F: Fixed> OneSize<F> {
         Self { name, filter, hasher: work.hasher.clone(), is_adapted: false, maybe: Vec::new() }
     }
 
-    /// Creates a filter that is measured after repairs, with lookups only.
+    /// Creates a filter that is measured after repairs. Only its lookups are measured.
     pub(super) fn adapted(name: &'static str, work: &Work) -> Self {
         Self { is_adapted: true, ..Self::new(name, work) }
     }

@@ -1,4 +1,4 @@
-//! The lab's own baselines in `bench point`, which take keys only.
+//! The lab's own baseline filters in `bench point`. They take keys, not hashes.
 
 use super::adapters::{Adapter, Op, Work};
 use crate::contestant::{Contestant, Kind, Shape};

@@ -1,15 +1,16 @@
-//! The limit that memory sets for lookups: one random cache line per key.
+//! Measures the limit that memory sets for lookups. A lookup must load at least one random cache
+//! line.
 
 use crate::arch::{Line, Lines, prefetch};
 use twiceshy::Hash;
 
-/// A table of cache lines; each key touches one.
+/// A table of cache lines. Each key loads one of them.
 pub(super) struct Limit {
     lines: Lines,
 }
 
-/// Prefetch distances; 0 means none. The best one counts, so that the limit doesn't depend on a
-/// choice.
+/// The prefetch distances to try, in keys. 0 means no prefetch. The fastest one counts, so that the
+/// limit doesn't depend on our choice of a distance.
 pub(super) const DISTANCES: [usize; 6] = [0, 8, 16, 24, 32, 48];
 
 impl Limit {

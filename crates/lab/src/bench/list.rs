@@ -17,10 +17,10 @@ pub(crate) struct Options {
     /// Number of keys on the no list.
     #[arg(long, default_value_t = 1_000_000)]
     no: usize,
-    /// Rate at which unlisted keys are answered yes.
+    /// False-positive rate: the share of unlisted keys that get the answer yes.
     #[arg(long, default_value_t = 1.0 / 256.0)]
     rate: f64,
-    /// Number of rounds; the best and the median are printed.
+    /// Number of rounds. The best and the median round are printed.
     #[arg(long, default_value_t = 5, value_parser = measure::positive)]
     rounds: usize,
     /// Measure only these filters, separated by commas: fixed, changing, cascade, clubcard.
@@ -43,8 +43,8 @@ struct Row {
     fpr: f64,
 }
 
-/// The operations: building, and lookups of keys on either list and of others, one by one and in
-/// batches.
+/// The operations: building, and lookups one by one and in batches. The looked-up keys are on the
+/// yes list, on the no list, or on neither.
 const OPS: [&str; 7] = ["build", "yes", "no", "other", "yes_many", "no_many", "other_many"];
 
 pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {

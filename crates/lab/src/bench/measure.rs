@@ -1,10 +1,10 @@
-//! Timing, and options that benchmarks share.
+//! Measures time, and defines the options that benchmarks share.
 
 use hdrhistogram::Histogram;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Significant digits of latencies.
+/// The number of significant digits of latencies.
 const DIGITS: u8 = 3;
 
 /// Options that benchmarks share.
@@ -19,7 +19,7 @@ pub(crate) struct Common {
     /// Number of members as a share of the slots.
     #[arg(long, default_value_t = 0.9, value_parser = load)]
     pub(super) load: f64,
-    /// Number of rounds; the best and the median are printed.
+    /// Number of rounds. The best and the median round are printed.
     #[arg(long, default_value_t = 5, value_parser = positive)]
     pub(super) rounds: usize,
     /// Measure only these operations, separated by commas and named as in the output.
@@ -49,6 +49,11 @@ pub(super) fn positive(text: &str) -> Result<usize, String> {
     count.ok_or_else(|| "expected an integer of at least 1".into())
 }
 
+/// Parses a positive integer.
+pub(super) fn positive_u64(text: &str) -> Result<u64, String> {
+    positive(text).map(|count| count as u64)
+}
+
 /// Returns this thread's CPU time in nanoseconds.
 fn cpu_nanoseconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -61,7 +66,7 @@ pub(crate) fn process_cpu_nanoseconds() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// Waits until no other thread is working, but at most a few seconds.
+/// Waits until no other thread of this process is working, but at most a few seconds.
 pub(crate) fn settle() {
     const WINDOW: Duration = Duration::from_millis(2);
     const IDLE_NANOSECONDS: f64 = 1e5;
@@ -75,18 +80,18 @@ pub(crate) fn settle() {
     }
 }
 
-/// Bytes transferred between this process and the operating system.
+/// The number of bytes that this process has read from and written to files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Traffic {
-    /// Bytes read from files, including those that the system had cached.
+    /// The number of bytes read from files, including those that the system had cached.
     pub(crate) read: u64,
-    /// Bytes read from the disk.
+    /// The number of bytes read from the disk.
     pub(crate) from_disk: u64,
     pub(crate) written: u64,
 }
 
 impl Traffic {
-    /// Returns the totals of all threads so far; zeros if the system doesn't report them.
+    /// Returns the totals of all threads so far. Returns zeros if the system doesn't report them.
     pub(crate) fn so_far() -> Self {
         std::fs::read_to_string("/proc/self/io")
             .map_or_else(|_| Self::default(), |io| Self::of(&io))
@@ -100,7 +105,7 @@ impl Traffic {
         Self { read: number("rchar:"), from_disk: number("read_bytes:"), written: number("wchar:") }
     }
 
-    /// Returns the difference to an earlier reading.
+    /// Returns the difference from an earlier total.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             read: self.read - before.read,
@@ -125,7 +130,7 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     (result, cpu_nanoseconds() - start)
 }
 
-/// Measures each call in nanoseconds, including the time to read the clock.
+/// Measures the latency of each call in nanoseconds. This includes the time to read the clock.
 pub(super) fn latencies<T>(
     items: impl IntoIterator<Item = T>,
     mut call: impl FnMut(T),
@@ -139,7 +144,7 @@ pub(super) fn latencies<T>(
     latencies
 }
 
-/// Millions per second in the best and in the median round.
+/// Millions of operations per second, in the best and in the median round.
 pub(super) struct Rates {
     pub(super) best: f64,
     pub(super) median: f64,
@@ -169,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traffic_is_parsed_from_proc() {
+    fn io_counters_are_parsed_from_proc() {
         let told = "rchar: 70\nwchar: 8\nsyscr: 2\nread_bytes: 4096\nwrite_bytes: 1\n";
         let traffic = Traffic { read: 70, from_disk: 4096, written: 8 };
         assert_eq!(Traffic::of(told), traffic);

@@ -4,6 +4,7 @@ mod adapters;
 pub(crate) mod aqf_ops;
 pub(crate) mod fixed;
 mod lab;
+pub(crate) mod life;
 mod limit;
 pub(crate) mod list;
 pub(crate) mod measure;

@@ -26,9 +26,9 @@ pub(crate) struct Options {
     ///
     /// aqf, taf, exaf and abf are the adaptive quotient, telescoping, extension and Bloom filters.
     /// taf-adapted, exaf-adapted and utaf-adapted are measured after one repair per four members.
-    /// qf is our table as a plain quotient filter; utaf is the telescoping filter without a code.
-    /// The filters from plain-cuckoo to cuckooing are the lab's own, in the space of taf; the
-    /// following ones are from other crates.
+    /// qf is our table as a plain quotient filter. utaf is the telescoping filter without a code.
+    /// In the list of possible values, plain-cuckoo to cuckooing are implemented in the lab, and take
+    /// the same space as taf. The values after cuckooing are filters from other crates.
     #[arg(
         long,
         value_delimiter = ',',
@@ -44,10 +44,10 @@ impl Options {
     }
 }
 
-/// Suffix of the names of filters that are measured after repairs.
+/// The suffix in the names of filters that are measured after repairs.
 const ADAPTED: &str = "-adapted";
 
-/// Builds an empty filter of this name.
+/// A function that builds an empty filter with this name.
 type Make = fn(&'static str, &Work) -> Box<dyn Adapter>;
 
 const FILTERS: [(&str, Make); 21] = [
@@ -188,7 +188,7 @@ pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     print_rows(&rows, common.json, table)
 }
 
-/// Sets each rate as a share of the plain quotient filter's.
+/// Sets the ratio of each filter's speed to that of the plain quotient filter.
 fn compare(rows: &mut [Row]) {
     let is_qf = |row: &&Row| row.filter == "qf";
     let qf: Vec<(String, Option<f64>)> =
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_have_their_names_and_correct_answers() {
+    fn filters_have_expected_names_and_answer_correctly() {
         for remainder_bits in [8, 9] {
             let work = Work::new(1 << 12, remainder_bits, 0.9, 4000);
             for (name, make) in FILTERS {
@@ -255,7 +255,8 @@ mod tests {
                 }
                 let negative = Op::Lookup { positive: false, many: false, prehashed: false };
                 let mistakes = adapter.run(negative, &work) as f64 / work.strangers.len() as f64;
-                // Some filters compare each key with four times as many fingerprints in the same space.
+                // Some filters of the same space compare each key with four times as many
+                // fingerprints.
                 assert!(mistakes < 5.0 * work.rate(), "{name}: {mistakes}");
                 let bits = adapter.bytes() as f64 * 8.0 / work.members.len() as f64;
                 assert!((8.0..25.0).contains(&bits), "{name}: {bits} bits per key");

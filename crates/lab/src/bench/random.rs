@@ -1,6 +1,6 @@
 //! Reproducible pseudo-random numbers.
 
-/// `SplitMix64`.
+/// The pseudo-random generator `SplitMix64`.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -20,7 +20,7 @@ impl Random {
         ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// Draws a rank, from 1, by Zipf's law with exponent 1.5, with Devroye's rejection method.
+    /// Draws a rank of at least 1 by Zipf's law with exponent 1.5. Uses Devroye's rejection method.
     pub(super) fn zipf(&mut self) -> u64 {
         const LESS_ONE: f64 = 0.5;
         let most = 2f64.powf(LESS_ONE);

@@ -41,14 +41,15 @@ struct Row {
     bits_per_key: Option<f64>,
     fpr: Option<f64>,
     share_of_limit: f64,
-    /// Ratio to Grafite's best round, which answers one range at a time.
+    /// The ratio to the speed of Grafite in its best round. Grafite answers one range at a time.
     ratio_to_grafite: Option<f64>,
-    /// Ratio of inserts to those of the quotient filter with as many slots, in the best rounds.
+    /// The ratio of the insert speed to that of a quotient filter with as many slots, in the best
+    /// rounds.
     ratio_to_aqf: Option<f64>,
     p999_ns: Option<u64>,
 }
 
-/// Filters by their names on the command line.
+/// The filters, and their names on the command line.
 const KINDS: [(&str, RangeKind); 4] = [
     ("memento", RangeKind::Memento),
     ("aeris", RangeKind::AerisNotAdapting),
@@ -56,11 +57,11 @@ const KINDS: [(&str, RangeKind); 4] = [
     ("fst-truncated", RangeKind::FstTruncated),
 ];
 
-/// The quotient filter with the same slots and remainders, as a reference for inserts. It doesn't
-/// support ranges.
+/// A quotient filter with the same slots and remainders, as a reference for the speed of inserts.
+/// It doesn't support ranges.
 const AQF: &str = "aqf";
 
-/// Keys and ranges, the same for all filters.
+/// The keys and the ranges. They are the same for all filters.
 struct Work {
     shape: RangeShape,
     secret: Secret,
@@ -68,7 +69,7 @@ struct Work {
     sorted: Vec<u64>,
     /// Empty ranges.
     ranges: Vec<Keys>,
-    /// Hashes of the ranges' first keys, as random places.
+    /// The hashes of the ranges' first keys. They serve as random positions.
     hashes: Vec<Hash>,
 }
 
@@ -106,7 +107,7 @@ impl Work {
         }
     }
 
-    /// Inserts all members into the quotient filter. Returns the nanoseconds.
+    /// Inserts all members into the quotient filter. Returns the time in nanoseconds.
     fn insert_into_aqf(&self) -> f64 {
         let filter = QuotientFilter::builder()
             .remainder_bits(self.shape.remainder_bits)
@@ -122,7 +123,7 @@ struct Entrant {
     name: &'static str,
     kind: RangeKind,
     filter: Box<dyn RangeContestant>,
-    /// Nanoseconds by operation and round.
+    /// The time in nanoseconds, by operation and round.
     times: [Vec<f64>; RangeOp::ALL.len()],
     maybe: Vec<bool>,
 }
@@ -244,7 +245,7 @@ fn rows(
     rows
 }
 
-/// Sets the ratios to the references that were measured.
+/// Sets the ratios to the reference filters, if these were measured.
 fn compare(rows: &mut [Row]) {
     let rate = |filter: &str, op: RangeOp| {
         let row = rows.iter().find(|row| row.filter == filter && row.op == op.name());

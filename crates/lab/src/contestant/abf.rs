@@ -37,7 +37,8 @@ impl NeedsMembers for AdaptiveBloomFilter {
         self.stats().memory * 8
     }
 
-    /// Counts all bits of level 0, and the worn share of the bits of the other levels.
+    /// Returns the bits in use: all bits of level 0, and the used share of the bits of the other
+    /// levels.
     fn used_bits(&self) -> f64 {
         let details = self.details();
         let rest = (self.stats().memory - details.first_bytes) as f64;

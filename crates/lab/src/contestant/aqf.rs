@@ -7,7 +7,7 @@ use twiceshy::{Answer, Hash, QuotientFilter, Secret, error::AdaptError, hash::Ke
 pub(super) struct Aqf {
     filter: QuotientFilter,
     hasher: KeyedHasher,
-    /// The members, by hash: the reverse map. `None` if the filter isn't told of its mistakes.
+    /// The reverse map: the hashes of the members. `None` if the filter isn't told of its mistakes.
     members: Option<BTreeSet<Hash>>,
 }
 
@@ -69,7 +69,7 @@ impl Contestant for Aqf {
         if let Answer::Maybe(claim) = self.filter.check(self.hasher.hash(&mistake)) {
             let suspects: Vec<Hash> = members.range(claim.suspects()).copied().collect();
             match self.filter.adapt(&claim, &suspects) {
-                // The space is fixed: if there is no room for a repair, the mistake stays.
+                // The space is fixed. If there is no room for a repair, the mistake stays.
                 Ok(_) | Err(AdaptError::Full { .. }) => {}
                 Err(error) => panic!("all suspects are listed: {error}"),
             }

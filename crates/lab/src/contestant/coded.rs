@@ -17,7 +17,7 @@ fn near(members: &BTreeSet<Hash>, hashes: std::ops::RangeInclusive<Hash>) -> Vec
 pub(crate) struct Coded<F> {
     filter: F,
     hasher: KeyedHasher,
-    /// The members, by hash: the reverse map.
+    /// The reverse map: the hashes of the members.
     members: BTreeSet<Hash>,
 }
 
@@ -90,14 +90,15 @@ impl<F: Adaptive> Contestant for Coded<F> {
     fn repair(&mut self, mistake: u64) {
         let Answer::Maybe(claim) = self.filter.check(self.hasher.hash(&mistake)) else { return };
         match self.filter.adapt(&claim, near(&self.members, claim.suspects()).into()) {
-            // The next claim covers more members, so that other repairs can be forgotten.
+            // The next claim covers more members. With these, the filter can make room by
+            // forgetting other repairs.
             Err(AdaptError::Crowded) => {
                 let wider = self.filter.check(claim.query());
                 if matches!(wider, Answer::Maybe(wider) if wider.suspects() != claim.suspects()) {
                     self.repair(mistake);
                 }
             }
-            // The mistake stays.
+            // If the repair is impossible, the mistake stays.
             Ok(_) | Err(AdaptError::Inseparable) => {}
             Err(error) => panic!("all suspects are listed: {error}"),
         }

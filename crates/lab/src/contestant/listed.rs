@@ -1,4 +1,4 @@
-//! Filters with a reverse map, from which members are listed for repairs and removals.
+//! Filters with a reverse map. The map lists the members that a repair or a removal needs.
 
 use super::aqf::hasher;
 use super::{Contestant, Shape};
@@ -20,7 +20,7 @@ pub(super) trait NeedsMembers {
 pub(super) struct Listed<F> {
     filter: F,
     hasher: KeyedHasher,
-    /// The members, by hash: the reverse map.
+    /// The reverse map: the hashes of the members.
     members: BTreeSet<Hash>,
 }
 

@@ -1,4 +1,4 @@
-//! The filters in experiments. To add one, write an adapter and list it here.
+//! The filters in experiments. To add one, write an adapter, and add it to the list in this module.
 
 mod abf;
 mod aqf;
@@ -20,10 +20,10 @@ use peers::Peer;
 
 /// A filter for `u64` keys.
 pub(crate) trait Contestant {
-    /// Inserts members, which are all different.
+    /// Inserts members at once. They are all different.
     fn insert(&mut self, keys: &[u64]);
 
-    /// Inserts members one by one, as if they arrived that way; they are all different.
+    /// Inserts members one by one. They are all different.
     fn insert_each(&mut self, keys: &[u64]) {
         self.insert(keys);
     }
@@ -38,8 +38,8 @@ pub(crate) trait Contestant {
         keys.iter().filter(|&&key| self.contains(key)).count()
     }
 
-    /// Repairs a mistake: a key that the filter contains is not a member. Filters that don't adapt
-    /// do nothing.
+    /// Repairs a mistake, which is a non-member that the filter takes for a member. Filters that
+    /// don't adapt do nothing.
     fn repair(&mut self, mistake: u64);
 
     /// Queries non-members, and repairs the mistakes. Returns the number of mistakes.
@@ -57,23 +57,24 @@ pub(crate) trait Contestant {
     /// Returns the memory usage in bits.
     fn bits(&self) -> u64;
 
-    /// Returns the bits that members and repairs currently need.
+    /// Returns the number of bits that members and repairs currently need.
     fn used_bits(&self) -> f64;
 }
 
-/// The size and the rate of a filter.
+/// The size and the false-positive rate of a filter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Slots of the quotient filters; a power of two.
+    /// The number of slots of the quotient filters, a power of two.
     pub(crate) slots: u64,
-    /// Bits per remainder; other filters have about the same false-positive rate.
+    /// The number of bits per remainder. Filters without remainders have about the same
+    /// false-positive rate.
     pub(crate) remainder_bits: u32,
-    /// Seed of the hash.
+    /// The seed of the hash.
     pub(crate) seed: u64,
 }
 
 impl Shape {
-    /// Returns the number of members at the load of the papers' experiments.
+    /// Returns the number of members, at the load of the papers' experiments.
     pub(crate) fn members(&self) -> u64 {
         self.slots * 9 / 10
     }
@@ -96,7 +97,8 @@ pub(crate) enum Kind {
     Cuckoo,
     /// The Bloom filter of the crate `fastbloom`.
     Bloom,
-    /// The cuckoo filter in the space of the telescoping filter, like all of the following.
+    /// The cuckoo filter, in the same space as the telescoping filter. The following cuckoo filters
+    /// take this space, too.
     PlainCuckoo,
     /// The vacuum filter.
     Vacuum,
@@ -114,7 +116,7 @@ pub(crate) enum Kind {
     Telescoping,
     /// The extension filter.
     Extension,
-    /// The telescoping filter without a code: it has a two-bit selector per slot, so it is larger.
+    /// The telescoping filter without a code. It has a two-bit selector per slot, so it is larger.
     Uncompressed,
     /// The adaptive Bloom filter.
     Abf,
@@ -178,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contestants_keep_all_members_and_the_rate() {
+    fn filters_lose_no_member_and_keep_their_rate() {
         let shape = Shape { slots: 1 << 14, remainder_bits: 9, seed: 1 };
         let members: Vec<u64> = (0..shape.members()).collect();
         let strangers: Vec<u64> = (1 << 40..(1 << 40) + 400_000).collect();
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn full_filter_keeps_mistakes_and_all_members() {
+    fn full_filter_keeps_all_members_and_leaves_mistakes_unrepaired() {
         let shape = Shape { slots: 1 << 10, remainder_bits: 4, seed: 1 };
         let members: Vec<u64> = (0..shape.members()).collect();
         let strangers: Vec<u64> = (1 << 40..(1 << 40) + 10_000).collect();

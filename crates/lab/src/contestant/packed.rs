@@ -1,4 +1,4 @@
-//! An array of slots with a few bits each, without gaps.
+//! An array of slots that have a few bits each, without gaps between them.
 
 /// Words of 1 to 32 bits in cells of 64 bits, lowest bits first. A word may span two cells. With 24
 /// bits:
@@ -9,7 +9,8 @@
 ///      | word 0 | word 1 | word 2  | word 3 | ...
 /// ```
 ///
-/// All words are 0 initially. An unused last cell lets every word be read from two cells.
+/// All words are 0 initially. After the last word, there is an unused cell, so that every word can
+/// be read from two cells.
 #[derive(Clone)]
 pub(super) struct Packed {
     cells: Vec<u64>,

@@ -8,7 +8,7 @@ use twiceshy::hash::KeyedHasher;
 
 pub(super) type Cuckoo = ScalableCuckooFilter<u64, Mixed>;
 
-/// The operations of another crate's filter.
+/// The operations of a filter from another crate.
 pub(super) trait Plain {
     fn build(shape: &Shape) -> Self;
     fn insert(&mut self, hash: u64);

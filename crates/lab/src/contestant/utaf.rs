@@ -1,14 +1,15 @@
 //! The uncompressed telescoping filter of the papers, to show the cost of coding selectors.
 //!
-//! It works like the telescoping filter, but without a code: each slot has its own selector with a
-//! fixed number of bits beside its digit. The papers' filter has 8 bits, "very space-inefficient";
-//! this one has 2, which is twice what the coded one has in total. Selectors are cyclic, so a query
-//! that has all digits of a member stays a mistake, and an older mistake may come back.
+//! It works like the telescoping filter, but without a code. Instead, each slot has its own
+//! selector with a fixed number of bits beside its digit. The papers' filter has 8 bits per
+//! selector, "very space-inefficient". This one has 2, which is twice as much as the whole code
+//! takes in the coded filter. Selectors are cyclic. So if a query has all digits of a member, it
+//! stays a mistake. And an older mistake may come back.
 //!
 //! # Layout
 //!
-//! A rank-and-select quotient filter, as described in the literature and not optimised. There are
-//! enough slots that nothing wraps around. Per 64 slots, there are
+//! This is a rank-and-select quotient filter, as described in the literature and not optimised.
+//! There are enough slots after the last home that no run wraps around. Per 64 slots, there are:
 //!
 //! ```text
 //! occupied  64 bits   which of these quotients have a run
@@ -16,14 +17,15 @@
 //! offset    16 bits   number of leading slots that belong to runs of earlier blocks
 //! ```
 //!
-//! which makes 2.25 bits per slot, in addition to the word: the digit, and the selector above it.
+//! This makes 2.25 bits per slot. In addition, each slot has a word with the digit, and the
+//! selector above it.
 //!
 //! # Invariants
 //!
-//! - Runs are contiguous and ordered by quotient. None begins before its home, or later than the
+//! - Runs are contiguous and ordered by quotient. No run begins before its home, or later than the
 //!   preceding runs force it to.
-//! - Each member has a word in the run of its quotient: a selector, and its digit of that number.
-//!   Words of a run are in insertion order.
+//! - Each member has a word in the run of its quotient: a selector, and the digit of the member
+//!   with that number. Words of a run are in insertion order.
 //!
 //! Members are matched to words when they are listed for a repair.
 
@@ -35,16 +37,16 @@ use std::ops::{Range, RangeInclusive};
 use twiceshy::{
     Dynamic, Filter, Hash, Stats,
     error::{InsertError, Invalid, RemoveError},
-    hash::{HashScheme, KeyedHasher},
+    hash::KeyedHasher,
 };
 
-/// Bits of a selector.
+/// The number of bits of a selector.
 const SELECTOR_BITS: u32 = 2;
 const SELECTORS: u32 = 1 << SELECTOR_BITS;
 
 #[derive(Clone)]
 pub(crate) struct Utaf {
-    /// Binary logarithm of the number of homes.
+    /// The binary logarithm of the number of home slots.
     home_bits: u32,
     remainder_bits: u32,
     occupied: Vec<u64>,
@@ -63,7 +65,7 @@ fn set_bit(plane: &mut [u64], at: usize, value: bool) {
     plane[at / 64] = plane[at / 64] & !mask | (u64::from(value) << (at % 64));
 }
 
-/// Returns the position of the `rank`-th set bit of a word, which must exist.
+/// Returns the position of the `rank`-th set bit of a word. There must be such a bit.
 fn select(mut word: u64, rank: u32) -> usize {
     for _ in 0..rank {
         word &= word - 1;
@@ -72,11 +74,11 @@ fn select(mut word: u64, rank: u32) -> usize {
 }
 
 impl Utaf {
-    /// Creates an empty filter; `slots` is a power of two, and at least 2.
+    /// Creates an empty filter. `slots` must be a power of two, and at least 2.
     pub(crate) fn new(slots: u64, remainder_bits: u32) -> Self {
         assert!(slots.is_power_of_two() && slots > 1, "a power of two, not {slots}");
-        // Enough slots after the last home for the runs that are pushed past it, if hashes are
-        // random.
+        // If hashes are random, these are enough slots for the runs that are pushed past the last
+        // home slot.
         let all = slots + 4 * slots.isqrt() + 64;
         let blocks = all.div_ceil(64) as usize;
         Self {
@@ -120,7 +122,8 @@ impl Utaf {
         block * 64 + select(ends, rank) + 1
     }
 
-    /// Counts the runs of a home's block before the home, or through it.
+    /// Counts the runs in a home's block before the home. If `through` is true, includes the home's
+    /// own run.
     fn runs(&self, home: usize, through: bool) -> u32 {
         let occupied = self.occupied[home / 64] & ((1 << (home % 64)) - 1);
         occupied.count_ones() + u32::from(through && bit(&self.occupied, home))
@@ -151,7 +154,8 @@ impl Utaf {
         self.len as f64 / f64::from(self.home_bits).exp2()
     }
 
-    /// Returns the hashes of the members needed to repair a mistake: those of its run.
+    /// Returns the range of hashes whose members are needed to repair a mistake. These are the
+    /// members of its run.
     pub(crate) fn suspects(&self, mistake: Hash) -> RangeInclusive<Hash> {
         let shift = 128 - self.home_bits;
         let first = mistake.as_u128() >> shift << shift;
@@ -184,8 +188,8 @@ impl Utaf {
     }
 }
 
-/// Finds a word for a member, if necessary by moving other members to different words. Returns
-/// whether there is one.
+/// Finds a word for a member, and moves other members to different words if necessary. Returns
+/// whether there is such a word.
 fn find_word(
     member: usize,
     owners: &mut [Option<usize>],
@@ -287,10 +291,6 @@ impl Filter for Utaf {
         }
         Err(Invalid::new(format!("{stored} slots are used, for {} members", self.len)))
     }
-
-    fn hash_scheme(&self) -> HashScheme {
-        HashScheme::Aes128SipHash13
-    }
 }
 
 impl Dynamic for Utaf {
@@ -301,7 +301,7 @@ impl Dynamic for Utaf {
         Ok(())
     }
 
-    /// Refuses: this filter can't tell which of its entries belongs to a member.
+    /// Always fails, because this filter can't tell which of its entries belongs to a member.
     fn remove_trusting(&mut self, _: Hash) -> Result<(), RemoveError> {
         Err(RemoveError::Ambiguous)
     }
@@ -314,7 +314,7 @@ impl Dynamic for Utaf {
         }
         let run = self.run(quotient);
         let Some(unused) = self.first_unused(run.end) else { return Err(full) };
-        // Each block that a slot is pushed into gets one more spilt slot.
+        // If a slot is pushed into a block, one more slot of that block belongs to earlier blocks.
         let spilt = quotient / 64 + 1..unused / 64 + 1;
         if self.offsets[spilt.clone()].contains(&u16::MAX) {
             return Err(full);
@@ -379,7 +379,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
 
-        /// Uses few bits, to cause many mistakes, and few slots, to fill the filter.
+        /// The filter has few bits, to cause many mistakes, and few slots, so that it becomes full.
         #[test]
         fn members_are_never_lost(
             home_bits in 1u32..9,
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_repaired_in_12_bits_per_slot() {
+    fn filter_with_12_bits_per_slot_repairs_mistakes() {
         let slots = 1 << 12;
         let mut filter = Utaf::new(slots, 8);
         let members: BTreeSet<Hash> = (0..slots * 9 / 10).map(hash).collect();
@@ -428,7 +428,7 @@ mod tests {
         assert!(repaired + 3 > mistakes.len(), "{repaired} of {}", mistakes.len());
         validate(&filter, &members);
         let bits = filter.stats().memory as f64 * 8.0 / slots as f64;
-        // This includes the slots after the last home.
+        // The limit allows for the slots after the last home slot.
         assert!(bits < 12.25 * 1.09, "{bits} bits per slot");
     }
 }

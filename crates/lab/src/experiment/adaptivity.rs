@@ -1,4 +1,4 @@
-//! Figure 7: false positives and space while a filter learns.
+//! Figure 7 of the `AdaptiveQF` paper: false positives and space while a filter learns.
 
 use super::summary::{around, mean, spread};
 use super::{Context, Experiment, Outcome, progress};
@@ -17,16 +17,17 @@ pub(super) const OVER_TIME: Experiment = Experiment {
     run,
 };
 
-/// The universe of the paper's queries; members are outside of it.
+/// The number of different keys in the paper's queries. Members are not among them.
 const UNIVERSE: u64 = 1_000_000_000;
 const EXPONENT: f64 = 1.5;
 const STEPS: usize = 50;
 
 /// The measurements of one filter over time.
 struct Run {
-    /// The rate of new queries, which are not repaired, before and after each step.
+    /// The false-positive rate of new queries, before the first step and after each step. Mistakes
+    /// in new queries are not repaired.
     rates: Vec<f64>,
-    /// Bits per member added by repairs.
+    /// The number of bits per member that repairs have added.
     added: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! Adaptive and plain Bloom filters: the sustained rate, and its cost.
+//! Compares adaptive and plain Bloom filters: the false-positive rate they sustain, and its cost.
 
 use super::{Context, Experiment, Outcome, progress};
 use crate::contestant::{Contestant, Kind, Shape};
@@ -17,25 +17,27 @@ pub(super) const BLOOM: Experiment = Experiment {
 };
 
 const KINDS: [Kind; 3] = [Kind::Bloom, Kind::Abf, Kind::Cascade];
-/// Rates, as powers of 1/2.
+/// The false-positive rates, as powers of 1/2.
 const BITS: [u32; 4] = [2, 4, 7, 10];
-/// How many times each old mistake is queried again.
+/// The number of times that each old mistake is queried again.
 const AGAIN: usize = 9;
-/// The constant assumed for the `O`: the maximum excess over a Bloom filter's space, in units of ε.
+/// The constant that we assume for the `O`. It limits the excess over a Bloom filter's space, in
+/// units of ε.
 const MOST: f64 = 10.0;
-/// Constant size of any filter in bytes: the struct itself, and the versions of its cells.
+/// The size of a filter in bytes that does not depend on its members: the struct itself, and the
+/// versions of its cells.
 const FIXED: f64 = 10_000.0;
 
 /// The measurements of one filter.
 struct Game {
     fresh: f64,
     again: f64,
-    /// Number of mistakes that were repeated every time.
+    /// The number of mistakes that were repeated every time they were queried.
     left: u64,
     bits: f64,
 }
 
-/// Queries as many non-members as there are members, and then repeats the mistakes.
+/// Queries as many non-members as there are members, and then queries the mistakes again.
 fn play(kind: Kind, shape: &Shape) -> Game {
     let mut filter = kind.build(shape);
     filter.insert(&(0..shape.members()).map(scatter).collect::<Vec<_>>());

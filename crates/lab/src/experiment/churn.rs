@@ -1,4 +1,4 @@
-//! Figure 8: false positives while members are replaced.
+//! Figure 8 of the `AdaptiveQF` paper: false positives while members are replaced.
 
 use super::{Context, Experiment, Outcome, progress};
 use crate::contestant::Kind;

@@ -1,4 +1,4 @@
-//! An adversary that finds out by itself which queries cost most.
+//! An adversary that learns which kinds of queries cost most.
 
 use super::summary::{around, judge};
 use super::victim::Guarded;
@@ -20,7 +20,7 @@ pub(super) const CLIMBER: Experiment = Experiment {
 
 const ROUNDS: usize = 20;
 
-/// The rounds of an attack, and the move that paid best in the end.
+/// The rounds of an attack, and the attacker's most successful move at the end.
 struct Attack {
     rounds: Vec<Tally>,
     best: Move,

@@ -1,4 +1,5 @@
-//! Theorem 4 of the telescoping filter's paper: how many repairs the bits of the code hold.
+//! Theorem 4 of the telescoping filter's paper: the number of repairs that fit into the bits of the
+//! code.
 
 use super::summary::{around, judge, mean};
 use super::victim::{Guarded, members};
@@ -20,28 +21,29 @@ pub(super) const CODE_SIZE: Experiment = Experiment {
 };
 
 const REMAINDER_BITS: u32 = 8;
-/// Code bits per 64 slots. The rest of a cache line is added to them; even so, 46 results in fewer
-/// than the paper's 56.
+/// The number of code bits per 64 slots. The filter also uses the rest of the cache line for the
+/// code. Even so, a value of 46 results in fewer bits than the paper's 56.
 const CODES: [u32; 4] = [24, 46, 56, 120];
-/// Different queries per member.
+/// The numbers of different queries per member.
 const RATIOS: [u64; 6] = [2, 5, 10, 20, 50, 100];
-/// The number of times that all queries are asked.
+/// The number of times that all queries are sent.
 const PASSES: usize = 5;
-/// Queries per member of the adversary in rounds, and the number of rounds.
+/// The numbers of queries per member with which the adversary in rounds begins.
 const WHITTLED: [u64; 4] = [10, 20, 30, 50];
+/// The number of rounds.
 const ROUNDS: usize = 100;
 
 /// The measurements of one filter with one set of queries.
 struct Game {
-    /// Share of the earlier mistakes that are mistakes again in the last pass.
+    /// The share of the earlier mistakes that are mistakes again in the last pass.
     again: f64,
-    /// Forgotten repairs per member.
+    /// The number of forgotten repairs per member.
     forgotten: f64,
     code_bits_per_slot: f64,
     bits_per_slot: f64,
 }
 
-/// Asks all queries several times.
+/// Sends all queries several times.
 fn play(shape: &Shape, code_bits: u32, ratio: u64) -> Game {
     let mut filter = Telescoping::with_code(shape, code_bits);
     filter.insert(&members(shape));
@@ -69,7 +71,7 @@ fn play(shape: &Shape, code_bits: u32, ratio: u64) -> Game {
     }
 }
 
-/// Returns how many queries the adversary in rounds has left.
+/// Returns the number of queries that an adversary has left after all rounds.
 fn whittled(shape: &Shape, code_bits: u32, ratio: u64) -> f64 {
     let mut victim = Guarded::of(Box::new(Telescoping::with_code(shape, code_bits)), shape);
     let mut adversary = against(shape, ratio);
@@ -77,18 +79,19 @@ fn whittled(shape: &Shape, code_bits: u32, ratio: u64) -> f64 {
     adversary.queries().len() as f64
 }
 
-/// Returns the number of different queries per member for which theorem 4 promises the rate.
+/// Returns the number of different queries per member up to which theorem 4 promises this
+/// false-positive rate.
 fn promised(bits_per_member: f64, rate: f64) -> f64 {
     let rest = bits_per_member - 1.0 / std::f64::consts::E;
     if rest <= 0.0 {
         return 0.0;
     }
-    // b/(b - 1)² = rest, for a b of at least 2.
+    // Solve b/(b - 1)² = rest for b, which is at least 2.
     let b = (2.0 * rest + 1.0 + (4.0 * rest + 1.0).sqrt()) / (2.0 * rest);
     1.0 / (b.max(2.0) * rate.sqrt())
 }
 
-/// Games by code, ratio and seed.
+/// The games for each code, ratio and seed.
 type Games = [[Vec<Game>; RATIOS.len()]; CODES.len()];
 
 fn plot(games: &Games, rate: f64) -> Plot {
@@ -212,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn promise_matches_the_theorem() {
+    fn promised_number_of_queries_matches_the_papers_example() {
         // The paper's example: b = 4, and 4 queries per member.
         let bits = 4.0 / 9.0 + 1.0 / std::f64::consts::E;
         assert!((promised(bits, 1.0 / 256.0) - 4.0).abs() < 1e-9);
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn more_bits_keep_more_repairs() {
+    fn filter_with_more_code_bits_forgets_fewer_repairs() {
         let shape = Shape { slots: 1 << 12, remainder_bits: REMAINDER_BITS, seed: 1 };
         let [few, many] = [24, 120].map(|code| play(&shape, code, 50));
         assert!(few.code_bits_per_slot < 0.6 && many.code_bits_per_slot > 1.8);

@@ -1,4 +1,4 @@
-//! Beyond the papers: what remains of a filter's repairs if the process is killed.
+//! An experiment that is not in the papers: which repairs remain after the process is killed?
 
 use super::stores::{self, name};
 use super::{Context, Experiment, Outcome, progress};
@@ -24,9 +24,10 @@ const ADAPTIVE: usize = 2;
 
 /// The measurements of one setup.
 struct Seen {
-    /// Number of keys that went to the disk on their first query.
+    /// The number of keys that cost a disk visit when they were first queried.
     learnt: u64,
-    /// Disk visits when all these keys are queried again: before the crash, after it, and once more.
+    /// The numbers of disk visits when all these keys are queried again: before the crash, after
+    /// it, and once more.
     replays: [u64; 3],
     /// Seconds to read all members, and to build the filter.
     scan: f64,

@@ -1,4 +1,4 @@
-//! Figure 6: an adversary who repeats the queries that went to the disk.
+//! Figure 6 of the `AdaptiveQF` paper: an adversary who repeats the queries that cost a disk visit.
 
 use super::stores::{self, name};
 use super::{Context, Experiment, Outcome, progress};
@@ -21,7 +21,7 @@ const KINDS: [Kind; 4] = [Kind::Nothing, Kind::Engine, Kind::Plain, Kind::Adapti
 const PLAIN: usize = 2;
 const ADAPTIVE: usize = 3;
 
-/// Shares of the adversary's queries, per 1000.
+/// The adversary's shares of the queries, per 1000.
 const SHARES: [u64; 5] = [0, 15, 30, 50, 100];
 
 const TURNS: usize = 32;
@@ -29,16 +29,16 @@ const TURNS: usize = 32;
 /// The measurements with one cache size.
 struct Trial {
     cache_percent: u64,
-    /// Measurements by setup and share of hostile queries.
+    /// The measurements for each setup and share of hostile queries.
     seen: Vec<Vec<Seen>>,
 }
 
 struct Seen {
-    /// Queries per second in the median turn.
+    /// The number of queries per second in the median turn.
     rate: f64,
-    /// Lookups in the engine per 1000 queries.
+    /// The number of lookups in the engine per 1000 queries.
     visits: f64,
-    /// Queries that went to the disk repeatedly, if known.
+    /// The number of repeated disk visits, if known.
     repeated: Option<u64>,
 }
 
@@ -82,7 +82,7 @@ fn plot(trial: &Trial) -> Plot {
     plot.note("Medians over turns; all setups and shares alternate.")
 }
 
-/// Plots the disk visits, which are unknown for the engine's own filter.
+/// Plots the disk visits. They are unknown for the engine's own filter.
 fn visits(trial: &Trial) -> Plot {
     let mut plot = Plot::lines(
         format!("Visits to the disk with a cache for {} % of the data", trial.cache_percent),

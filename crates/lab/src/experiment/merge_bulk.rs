@@ -1,4 +1,5 @@
-//! Table 5: inserting one by one, merging, and building from sorted members.
+//! Table 5 of the `AdaptiveQF` paper: inserting one by one, merging, and building from sorted
+//! members.
 
 use super::stores;
 use super::summary::spread;
@@ -19,7 +20,7 @@ pub(super) const MERGE_BULK: Experiment = Experiment {
     run,
 };
 
-/// The measured steps, and the paper's microseconds per member.
+/// The measured steps, and the microseconds per member that the paper reports for each.
 const STEPS: [(&str, Option<f64>); 6] = [
     ("insert one by one", Some(0.520_092)),
     ("insert into two halves", Some(0.353_332)),
@@ -40,14 +41,14 @@ fn insert_each(filter: &mut QuotientFilter, members: &[Hash]) {
     }
 }
 
-/// Measures each step once, in nanoseconds.
+/// Measures each step once. Returns times in nanoseconds.
 fn measure(shape: &Shape, members: &[Hash]) -> [f64; STEPS.len()] {
     let Shape { slots, remainder_bits, .. } = *shape;
     let mut alone = empty(slots, remainder_bits);
     let ((), inserting) = timed(|| insert_each(&mut alone, members));
 
-    // Each filter has half the slots. With one remainder bit more, its fingerprints are as long as
-    // those of the whole filter.
+    // Each of the two filters has half of the slots. It also has one more remainder bit, so that
+    // its fingerprints are as long as those of the merged filter.
     let (one, other) = members.split_at(members.len() / 2);
     let mut halves = [(); 2].map(|()| empty(slots / 2, remainder_bits + 1));
     let ((), halving) = timed(|| {
@@ -71,7 +72,8 @@ fn measure(shape: &Shape, members: &[Hash]) -> [f64; STEPS.len()] {
 }
 
 fn run(context: &Context) -> Outcome {
-    // The filter is larger than the caches, as in the paper, so that single inserts wait for memory.
+    // As in the paper, the filter is larger than the caches, so that single inserts wait for
+    // memory.
     let shape = Shape { slots: 1 << context.pick(16, 24, 26), ..context.shape() };
     let rounds = 5;
     let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));

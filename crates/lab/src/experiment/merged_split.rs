@@ -1,4 +1,5 @@
-//! Table 4: a reverse map that holds the store's pairs, or a separate one.
+//! Table 4 of the `AdaptiveQF` paper: a store whose reverse map holds the pairs, and a store with a
+//! separate reverse map.
 
 use super::stores;
 use super::{Context, Experiment, Outcome, progress};
@@ -23,20 +24,20 @@ const MERGED: usize = 1;
 const SPLIT: usize = 2;
 const TURNS: usize = 32;
 
-/// Pairs per range query.
+/// The number of pairs per range query.
 const RANGE: usize = 100;
 
-/// Thousands per second by setup, in one round.
+/// The speeds of all setups in one round, in thousands of operations per second.
 struct Round {
     inserts: [f64; 3],
-    /// Queries for absent keys.
+    /// The speeds of queries for absent keys.
     strangers: [f64; 3],
-    /// Queries for members.
+    /// The speeds of queries for members.
     members: [f64; 3],
     ranges: [Option<f64>; 3],
 }
 
-/// Measures work in turns. Returns the speed of the median turn per setup.
+/// Runs `work` on all setups in turns. Returns the speed of the median turn of each setup.
 fn in_slices(runs: &[Run], keys: &[Key], work: impl Fn(&Run, &Key)) -> [f64; 3] {
     let turns = slices(keys, TURNS);
     let mut speeds = KINDS.map(|_| Vec::new());

@@ -1,4 +1,4 @@
-//! Figure 3: how fast filters are while they fill.
+//! Figure 3 of the `AdaptiveQF` paper: the speed of filters while they fill.
 
 use super::stores;
 use super::summary::{fastest, geometric_mean, typical};
@@ -19,12 +19,12 @@ pub(super) const MICRO: Experiment = Experiment {
     run,
 };
 
-/// The universe of the paper's skewed queries; members are outside of it.
+/// The number of different keys in the paper's skewed queries. Members are not among them.
 const UNIVERSE: u64 = 10_000_000;
 const EXPONENT: f64 = 1.5;
-/// Number of loads at which lookups are measured, up to 90 %.
+/// The number of loads at which lookups are measured. The last is 90 %.
 const STEPS: usize = 18;
-/// The first non-member; skewed queries never reach it.
+/// The number of the first non-member. Skewed queries have smaller numbers.
 const STRANGERS: u64 = 1 << 40;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ fn name((kind, in_batches): (Kind, bool)) -> &'static str {
     if in_batches { "AQF, in batches" } else { kind.name() }
 }
 
-/// Nanoseconds by entrant, operation, step and round.
+/// The times in nanoseconds, by entrant, operation, step and round.
 type Times = Vec<[Vec<Vec<f64>>; 4]>;
 
 /// Runs one round, in which all filters fill at the same pace.
@@ -91,11 +91,12 @@ fn round(shape: &Shape, queries: usize, times: &mut Times, done: impl Fn()) {
             let insert = || {
                 if in_batches { filter.insert(newcomers) } else { filter.insert_each(newcomers) }
             };
-            // Scale to a full chunk; the last may be smaller.
+            // Scale the time to a full chunk. The last chunk may be smaller.
             let whole = chunk as f64 / newcomers.len() as f64;
             times[0][step].push(timed(insert).1 * whole);
             if in_batches {
-                // Lookups are measured only for the filter without batches; they are the same.
+                // Don't measure lookups of a filter that is filled in batches. They are the same as
+                // those of the filter that is filled one by one.
                 continue;
             }
             times[1][step].push(timed(|| filter.ask(&asked[0])).1);
@@ -115,8 +116,8 @@ fn run(context: &Context) -> Outcome {
     let bar = progress("loads", rounds * STEPS);
     let mut times: Times = vec![std::array::from_fn(|_| vec![Vec::new(); STEPS]); ENTRANTS.len()];
     for seed in 0..rounds as u64 {
-        // Each round has a different secret; otherwise the same frequent query would collide in
-        // every round.
+        // Each round has a different secret. With the same secret, a frequent query that collides
+        // would do so in every round.
         let shape = Shape { seed: context.seed + seed, ..shape };
         round(&shape, queries, &mut times, || bar.inc(1));
     }

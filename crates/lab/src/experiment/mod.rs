@@ -1,4 +1,4 @@
-//! Experiments: the papers' claims and our measurements.
+//! Experiments, which compare the papers' claims with our measurements.
 //!
 //! An experiment is a definition and a function. It uses contestants only through their trait. Its
 //! result is plain data for the terminal, for JSON and for the report.
@@ -10,6 +10,7 @@ mod climber;
 mod code_size;
 mod crash;
 mod hostile;
+mod life;
 mod merge_bulk;
 mod merged_split;
 mod micro;
@@ -86,6 +87,7 @@ pub(crate) const ALL: &[&Experiment] = &[
     &climber::CLIMBER,
     &bloom::BLOOM,
     &crash::CRASH,
+    &life::LIFE,
     &yes_no_space::YES_NO_SPACE,
     &range_fpr::RANGE_FPR,
     &range_speed::RANGE_SPEED,
@@ -94,7 +96,7 @@ pub(crate) const ALL: &[&Experiment] = &[
     &range_expansion::RANGE_EXPANSION,
 ];
 
-/// The experiments that use real lists and traces, if available.
+/// The names of the experiments that use real lists and traces, if available.
 const WITH_DATA: [&str; 2] = [traces::TRACES.name, real_lists::REAL_LISTS.name];
 
 impl Experiment {
@@ -165,7 +167,8 @@ pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     Ok(())
 }
 
-/// Formats the evidence first and the conclusion last, so that it stays visible on the terminal.
+/// Formats a section for the terminal. The evidence comes first and the conclusion last, so that
+/// the conclusion stays visible.
 fn text(section: &Section) -> String {
     const WIDTH: usize = 100;
     let evidence = section.blocks.iter().map(|block| match block {
@@ -187,7 +190,7 @@ fn text(section: &Section) -> String {
 mod tests {
     use super::*;
 
-    /// All experiments run in seconds and have something to show.
+    /// Each experiment runs in seconds and shows a table or a plot.
     #[test]
     fn every_experiment_has_an_outcome() {
         for experiment in ALL {

@@ -1,4 +1,4 @@
-//! §6.9: more space instead of adaptivity.
+//! §6.9 of the `AdaptiveQF` paper: more space instead of adaptivity.
 
 use super::summary::judge;
 use super::victim::Guarded;
@@ -22,11 +22,11 @@ pub(super) const MORE_BITS: Experiment = Experiment {
 
 const EXPONENT: f64 = 1.5;
 const UNIVERSE: u64 = 10_000_000;
-/// Share of the attacker's queries.
+/// The attacker's share of the queries.
 const HOSTILE: f64 = 0.1;
 const TRAFFIC: [&str; 3] = ["uniform", "Zipf 1.5", "10 % replayed mistakes"];
 
-/// The filters, and their additional bits per member.
+/// The filters, and the number of additional bits per member of each.
 const ENTRANTS: [(Kind, u32); 9] = [
     (Kind::Aqf, 0),
     (Kind::Qfilter, 0),
@@ -47,16 +47,16 @@ fn name((kind, more): (Kind, u32)) -> String {
     }
 }
 
-/// Numbers of queries.
+/// The numbers of queries and of users.
 struct Load {
-    /// Number of uniform queries, and of queries with an attacker among them.
+    /// The number of uniform queries. There are as many queries with an attacker among them.
     queries: u64,
-    /// Number of users, each with different frequent queries. With only one, everything would
-    /// depend on whether its few frequent queries collide.
+    /// The number of users. Each has different frequent queries. With only one user, the result
+    /// would depend on whether a few frequent queries collide.
     users: u64,
 }
 
-/// Queries per user.
+/// The number of queries per user.
 const EACH: usize = 10_000;
 
 /// Sends the skewed queries of all users to all filters. Returns the numbers of disk visits.
@@ -89,7 +89,7 @@ fn attacked(victim: &mut Guarded, load: &Load, seed: u64) -> f64 {
 struct Row {
     who: (Kind, u32),
     bits: f64,
-    /// Disk visits per query, by kind of traffic.
+    /// The number of disk visits per query, for each kind of traffic.
     visits: [f64; TRAFFIC.len()],
 }
 
@@ -120,7 +120,7 @@ fn measure(context: &Context, shape: &Shape, load: &Load) -> [Row; ENTRANTS.len(
 }
 
 fn run(context: &Context) -> Outcome {
-    // The smallest scale has a higher rate of mistakes, to show the difference with fewer queries.
+    // The smallest scale has a higher rate of mistakes, so that fewer queries show the difference.
     let (log2_slots, remainder_bits) = context.pick((17, 5), (20, 9), (26, 9));
     let shape = Shape { slots: 1 << log2_slots, remainder_bits, ..context.shape() };
     let load = Load {

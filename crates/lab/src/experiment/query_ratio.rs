@@ -1,4 +1,4 @@
-//! The telescoping filter's figures 2 to 4: repetitive queries, by the number of different ones.
+//! Figures 2 to 4 of the telescoping filter's paper: mistakes by the number of different queries.
 
 use super::summary::{around, judge, mean};
 use super::{Context, Experiment, Outcome, progress};
@@ -21,7 +21,7 @@ pub(super) const QUERY_RATIO: Experiment = Experiment {
     run,
 };
 
-/// The filters, in the order of the tables. To add one, list it here.
+/// The filters, in the order of the tables. To add a filter, add it here.
 pub(super) const KINDS: [Kind; 10] = [
     Kind::Telescoping,
     Kind::Uncompressed,
@@ -41,9 +41,10 @@ const RIVALS: [Kind; 5] =
 const REMAINDER_BITS: u32 = 8;
 /// The numbers of queries per member at which the telescoping filter should be best.
 const MODERATE: std::ops::RangeInclusive<f64> = 5.0..=20.0;
-/// Factor up to which rates count as equal: mistakes are few and vary.
+/// The factor up to which two rates count as equal. Rates vary, because mistakes are few.
 const ABOUT: f64 = 1.1;
-/// Factor up to which a rate counts as independent of the number of queries per member.
+/// The factor up to which a rate may vary and still count as independent of the number of queries
+/// per member.
 const STEADY: f64 = 1.2;
 
 #[derive(Clone, Copy)]
@@ -70,7 +71,7 @@ impl Stream {
             Self::PowerLaw => context.pick(60_000, 6_000_000, 50_000_000),
             Self::Flows => context.pick(30_000, 3_000_000, 20_000_000),
         };
-        // Streams are scaled down like the filters.
+        // Scale streams down like the filters.
         let less = context.pick(32, 1, 1);
         let keys: Box<dyn Iterator<Item = u64>> = match self {
             Self::ActiveSet => {
@@ -100,9 +101,9 @@ impl Stream {
 /// The measurements with one stream.
 struct Seen {
     stream: Stream,
-    /// Different queries per member, by size.
+    /// The number of different queries per member, for each size of filter.
     ratios: Vec<f64>,
-    /// Mistakes per query by kind, size and seed.
+    /// The number of mistakes per query, by kind, size and seed.
     rates: Vec<Vec<Vec<f64>>>,
 }
 
@@ -133,7 +134,7 @@ impl Seen {
         mean(self.values(kind, size))
     }
 
-    /// Returns the rate of the best of the paper's other filters.
+    /// Returns the lowest rate among the filters that the paper compares with.
     fn rival(&self, size: usize) -> f64 {
         RIVALS.map(|kind| self.mean(kind, size)).into_iter().fold(f64::INFINITY, f64::min)
     }
@@ -184,7 +185,7 @@ fn run(context: &Context) -> Outcome {
     let least = context.pick(7, 12, 13);
     let sizes = context.pick(5, 6, 6);
     let seeds = context.pick(1, 2, 10);
-    // Start with the most members, so that the ratio rises.
+    // Start with the most members, so that the number of queries per member rises.
     let shape = |size: u32| Shape {
         slots: 1 << (least + sizes - 1 - size),
         remainder_bits: REMAINDER_BITS,

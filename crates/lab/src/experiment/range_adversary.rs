@@ -1,4 +1,4 @@
-//! Aeris, figure 7, without a store: adversaries with range queries.
+//! Figure 7 of the Aeris paper, but without a store: adversaries with range queries.
 
 use super::summary::judge;
 use super::victim::JUDGE;
@@ -22,14 +22,14 @@ pub(super) const RANGE_ADVERSARY: Experiment = Experiment {
 const KINDS: [RangeKind; 4] =
     [RangeKind::Aeris, RangeKind::Memento, RangeKind::Grafite, RangeKind::FstTruncated];
 const LENGTHS: [u64; 3] = [1, 32, 1024];
-/// Index of the plotted length.
+/// The index of the range length that is plotted.
 const SHOWN: usize = 1;
-/// Shares of the adversary's queries, in percent.
+/// The adversary's shares of the queries, in percent.
 const SHARES: [u32; 4] = [0, 1, 5, 10];
 const ROUNDS: usize = 6;
 
-/// A filter in front of a simulated disk, which repairs the filter's mistakes. A query is the range
-/// that begins at a key.
+/// A filter and a simulated disk. A query is the range that begins at a key. If it visits the disk
+/// in vain, the filter's mistake is repaired.
 struct Guarded<'a> {
     filter: Box<dyn RangeContestant>,
     sorted: &'a [u64],
@@ -56,14 +56,14 @@ impl Victim for Guarded<'_> {
 }
 
 struct Seen {
-    /// Disk visits per query, by share of hostile queries.
+    /// The number of disk visits per query, for each share of hostile queries.
     visits: [f64; SHARES.len()],
-    /// Number of ranges that the adversary in rounds has at the beginning of each round, and at the
-    /// end.
+    /// The number of ranges that the adversary in rounds has left at the beginning of each round,
+    /// and at the end.
     left: [usize; ROUNDS + 1],
 }
 
-/// Replays the collected mistakes among other clients' queries.
+/// Plays the adversary that repeats the mistakes it has collected among other clients' queries.
 fn replay(victim: &mut Guarded<'_>, queries: u64, seed: u64) -> [f64; SHARES.len()] {
     let config = CollectorConfig { warm_up: queries, ..CollectorConfig::default() };
     let collector = Collector::collect(victim, config, seed).expect("a capacity");
@@ -75,7 +75,7 @@ fn replay(victim: &mut Guarded<'_>, queries: u64, seed: u64) -> [f64; SHARES.len
     })
 }
 
-/// Keeps only mistakes, round by round.
+/// Plays the adversary in rounds. In each round, it queries all its ranges, and keeps the mistakes.
 fn whittle(victim: &mut Guarded<'_>, queries: u64, seed: u64) -> [usize; ROUNDS + 1] {
     let ranges = uniform(u64::MAX, seed).expect("a universe").take(queries as usize);
     let mut whittling = Whittling::new(ranges.collect(), 1, JUDGE);
@@ -145,11 +145,11 @@ fn table(seen: &[Vec<Seen>]) -> Table {
 }
 
 fn run(context: &Context) -> Outcome {
-    // The smallest scale has a higher rate of mistakes, to show the difference with fewer queries.
+    // The smallest scale has a higher rate of mistakes, so that fewer queries show the difference.
     let remainder_bits = context.pick(6, 9, 9);
     let slots = 1 << context.pick(13, 20, 26);
     let bar = progress("filters", LENGTHS.len() * KINDS.len());
-    // The measurements by length and filter.
+    // The measurements for each length and filter.
     let seen: Vec<Vec<Seen>> = LENGTHS
         .iter()
         .map(|&length| {
@@ -172,7 +172,8 @@ fn run(context: &Context) -> Outcome {
     let most = aeris().map(growth).fold(0.0, f64::max);
     let left: usize = aeris().map(|seen| seen.left[ROUNDS]).sum();
     let kept = others().all(|seen| seen.left[ROUNDS] == seen.left[1]);
-    // The share itself, plus the mistakes among other queries.
+    // Without repairs, all hostile queries visit the disk, and so do the mistakes among other
+    // queries.
     let hostile = f64::from(SHARES[last]) / 100.0;
     let pass = others().all(|seen| seen.visits[last] > 0.95 * hostile);
     let shown = |at: usize| seen[SHOWN][at].visits[last] * 1e3;
@@ -202,7 +203,7 @@ mod tests {
 
     /// Queries random empty ranges, and repeats the mistakes.
     #[test]
-    fn adversary_has_no_mistakes_left_only_against_the_adaptive_filter() {
+    fn adversary_runs_out_of_mistakes_only_against_the_adaptive_filter() {
         for length in LENGTHS {
             let shape = RangeShape::new(1 << 12, length, 6, 3);
             let sorted = shape.sorted_members();

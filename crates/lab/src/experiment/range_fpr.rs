@@ -1,4 +1,4 @@
-//! Aeris, figure 9: false positives of range queries, by space.
+//! Figure 9 of the Aeris paper: false positives of range queries, by space.
 
 use super::summary::{judge, mean, spread};
 use super::{Context, Experiment, Outcome, progress};
@@ -28,16 +28,17 @@ const LENGTHS: [u64; 3] = [1, 32, 1024];
 const ENDPOINTS: [(&str, Endpoints); 2] =
     [("close to members", Endpoints::CORRELATED), ("anywhere", Endpoints::UNCORRELATED)];
 const EXPONENT: f64 = 1.5;
-/// Bits per member, as in the paper.
+/// The range of bits per member, as in the paper.
 const SPACE: std::ops::RangeInclusive<f64> = 8.0..=20.0;
-/// Bits per member that Grafite needs in addition to those for range and rate.
+/// The number of bits per member that Grafite needs in addition to those for the range and the
+/// rate.
 const GRAFITE_BITS: f64 = 2.2;
 
 /// The measurements of one filter with one remainder width.
 struct Seen {
-    /// Bits per member.
+    /// The number of bits per member.
     bits: f64,
-    /// Rates by seed.
+    /// The false-positive rate for each seed.
     rates: Vec<f64>,
 }
 
@@ -45,7 +46,7 @@ struct Seen {
 struct Trial {
     length: u64,
     place: &'static str,
-    /// Measurements by filter and remainder width.
+    /// The measurements for each filter and remainder width.
     seen: [Vec<Seen>; KINDS.len()],
 }
 
@@ -60,8 +61,8 @@ fn bits_per_member(kind: RangeKind, shape: &RangeShape) -> f64 {
     kind.empty(shape).expect("memory for a filter").bits() as f64 / shape.members as f64
 }
 
-/// Returns shapes with the remainder widths for which our filter has the space of the paper's. If
-/// several widths take the same space, as with the narrowest slots, takes the widest.
+/// Returns shapes with those remainder widths for which our filter takes a space that the paper
+/// shows. Several widths can take the same space if slots are narrow. Then the widest one counts.
 fn shapes(shape: RangeShape, every: usize) -> Vec<RangeShape> {
     let shapes = (1..=20).rev().map(|remainder_bits| RangeShape { remainder_bits, ..shape });
     let space = |shape: &RangeShape| bits_per_member(RangeKind::Memento, shape);
@@ -70,7 +71,7 @@ fn shapes(shape: RangeShape, every: usize) -> Vec<RangeShape> {
     shapes.into_iter().rev().step_by(every).collect()
 }
 
-/// Gives Grafite the space of our filter, which improves its rate.
+/// Gives Grafite as much space as our filter has. This lowers the false-positive rate of Grafite.
 fn same_space(kind: RangeKind, shape: RangeShape) -> RangeShape {
     if kind != RangeKind::Grafite {
         return shape;

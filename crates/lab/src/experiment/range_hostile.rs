@@ -1,4 +1,4 @@
-//! Aeris, figure 7 and table 2: an adversary who repeats ranges that went to the disk.
+//! Figure 7 and table 2 of the Aeris paper: an adversary who repeats ranges that cost a disk visit.
 
 use super::stores::judge;
 use super::summary::spread;
@@ -20,10 +20,11 @@ pub(super) const RANGE_HOSTILE: Experiment = Experiment {
     run,
 };
 
-/// Keys per range, and the cache in percent of the data. Running all cases takes long.
+/// The cases: the number of keys per range, and the size of the cache in percent of the data.
+/// Running all cases takes long.
 const CASES: [(u64, u64); 9] =
     [(1, 1), (32, 1), (1024, 1), (32, 10), (1, 10), (1024, 10), (1, 5), (32, 5), (1024, 5)];
-/// Index of the case that is shown in full.
+/// The index of the case that is shown in full.
 const SHORT: usize = 1;
 const LAST: usize = SHARES.len() - 1;
 const ADAPTIVE: usize = 0;
@@ -52,22 +53,22 @@ fn name(kind: Kind) -> &'static str {
 struct Trial {
     length: u64,
     cache_percent: u64,
-    /// Measurements by setup.
+    /// The measurements for each setup.
     seen: Vec<Seen>,
 }
 
 impl Trial {
     fn new(context: &Context, length: u64, cache_percent: u64) -> Self {
-        // The smallest scale has a higher rate of mistakes, to show the difference with fewer
-        // queries.
+        // The smallest scale has a higher rate of mistakes, so that fewer queries show the
+        // difference.
         let rate_bits = context.pick(6, 9, 9);
         let slots = context.pick(1 << 12, 1 << 18, 111_111_111);
         let shape = RangeShape::new(slots, length, rate_bits, context.seed);
         let cache_bytes = shape.members * Size::PAIR_BYTES * cache_percent / 100;
         let turns = context.pick(4, 32, 64);
         let work = Work {
-            // Enough that the learnt ranges don't fit the smallest cache; our engine's blocks are
-            // small.
+            // The adversary learns so many ranges that their blocks don't fit into the smallest
+            // cache, although our engine's blocks are small.
             warm_up: context.pick(4000, 4 * shape.members as usize, 400_000_000),
             queries: context.pick(1600, 1 << 20, 100_000_000) / turns,
             turns,
@@ -75,7 +76,8 @@ impl Trial {
         Self { length, cache_percent, seen: play(&Size { shape, cache_bytes }, &work, None) }
     }
 
-    /// Returns the share of the throughput that a setup keeps with a share of hostile queries.
+    /// Returns the part of its throughput that a setup keeps when a share of the queries is
+    /// hostile.
     fn kept(&self, kind: usize, share: usize) -> f64 {
         self.seen[kind].shares[share].kops() / self.seen[kind].shares[0].kops()
     }
@@ -107,7 +109,8 @@ impl Trial {
         })
     }
 
-    /// Table 2: learning, and queries of which 10 % are hostile.
+    /// Returns table 2 of the paper, with the bytes for learning and for queries of which 10 % are
+    /// hostile.
     fn space_table(&self) -> Table {
         let Self { length, cache_percent, seen } = self;
         let title = format!(

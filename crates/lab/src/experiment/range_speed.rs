@@ -1,4 +1,4 @@
-//! Aeris, figures 10 and 11: the speed of range filters.
+//! Figures 10 and 11 of the Aeris paper: the speed of range filters.
 
 use super::stores;
 use super::summary::fastest;
@@ -30,10 +30,11 @@ const LENGTHS: [u64; 3] = [1, 32, 1024];
 const EXPONENT: f64 = 1.5;
 const ROUNDS: u64 = 5;
 
-/// Nanoseconds by filter, length, operation and round.
+/// The times in nanoseconds, by filter, length, operation and round.
 type Times = [[[Vec<f64>; RangeOp::ALL.len()]; LENGTHS.len()]; KINDS.len()];
 
-/// Runs one round with ranges of one length: all filters do one operation, then all do the next.
+/// Runs one round with ranges of one length. All filters do one operation, and then all do the
+/// next.
 fn round(shape: &RangeShape, at: usize, queries: usize, times: &mut Times) {
     let sorted = shape.sorted_members();
     let mut members = sorted.clone();
@@ -52,7 +53,7 @@ fn round(shape: &RangeShape, at: usize, queries: usize, times: &mut Times) {
             let time = match op {
                 RangeOp::Insert => timed(|| filter.insert_each(&members)).1,
                 RangeOp::Bulk => {
-                    // For some filters, the first call also determines sizes.
+                    // Don't measure the first call, which also determines sizes in some filters.
                     filter.bulk(&sorted);
                     timed(|| filter.bulk(&sorted)).1
                 }
@@ -142,7 +143,7 @@ fn run(context: &Context) -> Outcome {
     });
     let blocks = plots.map(Into::into).chain([table(speed).into()]).collect();
 
-    // The ratio to the best other filter, at the worst length.
+    // The ratio of our speed to that of the best other filter, at the length where it is lowest.
     let worst = |op: RangeOp, ours: RangeKind, others: &[RangeKind]| {
         let op = RangeOp::ALL.iter().position(|&other| other == op).expect("all are measured");
         let rate = |kind: RangeKind, at: usize| {

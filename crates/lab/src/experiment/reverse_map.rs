@@ -1,4 +1,4 @@
-//! Table 1: accesses to a reverse map during inserts.
+//! Table 1 of the `AdaptiveQF` paper: accesses to a reverse map during inserts.
 
 use super::{Context, Experiment, Outcome};
 use crate::bench::reverse_map::{self, Options, Row};
@@ -49,8 +49,8 @@ fn inserts(rows: &[Row]) -> Table {
     table.highlight(4, Best::Least)
 }
 
-/// Shows operations that the paper doesn't: deletes, and repairs, for which our map reads a whole
-/// interval.
+/// Shows the operations that the paper doesn't show: deletes and repairs. For a repair, our map
+/// reads a whole interval.
 fn others(rows: &[Row]) -> Table {
     let mut table = Table::new("Repairs and deletes")
         .columns([
@@ -103,7 +103,7 @@ fn run(context: &Context) -> Outcome {
 
     let [ours, rank, quotient, cuckoo, hasty] = MAPS.map(|(map, _)| of(map, "insert"));
     let is_blind = |row: &Row| row.reads == 0.0 && row.moved == 0.0;
-    // Within a factor of 1.5 of the paper's count per insert.
+    // A count is near the paper's count per insert if it is within a factor of 1.5.
     let is_near = |counted: f64, claimed: f64| (claimed / 1.5..=claimed * 1.5).contains(&counted);
     let as_claimed = is_near(quotient.moved, 3.82) && is_near(hasty.moved, 0.62);
     let (repair, delete) = (of("hash", "adapt"), of("hash", "delete"));

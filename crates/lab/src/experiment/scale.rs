@@ -16,13 +16,13 @@ pub(crate) enum Scale {
 }
 
 #[derive(clap::Args)]
-// Its group would have the same name as that of the enclosing options.
+// Without this, clap would give this group the same name as the group of the enclosing options.
 #[group(skip)]
 pub(crate) struct Options {
     /// Size of the experiments.
     #[arg(long, value_enum, default_value_t = Scale::Seconds)]
     scale: Scale,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Directory of real lists and traces, for the experiments that use them [default: the
@@ -32,8 +32,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns the context, or an error if the given directory of data doesn't exist: experiments
-    /// that need it must not be skipped silently then.
+    /// Returns the context, or an error if the given data directory doesn't exist. Without this
+    /// error, the experiments that need data would be skipped without a word.
     pub(crate) fn context(&self) -> Result<Context, String> {
         let named = || std::env::var_os("TWICESHY_DATA").map(PathBuf::from);
         let data = self.data.clone().or_else(named);
@@ -59,7 +59,7 @@ impl Context {
         Self { scale: Scale::Seconds, seed: 1, data: None }
     }
 
-    /// Returns one of three values, by scale.
+    /// Returns the one of three values that belongs to the scale.
     pub(crate) fn pick<T>(&self, seconds: T, minutes: T, paper: T) -> T {
         match self.scale {
             Scale::Seconds => seconds,
@@ -89,7 +89,7 @@ impl Context {
     }
 }
 
-/// Creates a progress bar, which is shown on a terminal.
+/// Creates a progress bar. It is shown only on a terminal.
 pub(crate) fn progress(what: &'static str, steps: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:24} {bar:40} {pos}/{len} {eta}");
     let bar = ProgressBar::new(steps as u64).with_message(what);

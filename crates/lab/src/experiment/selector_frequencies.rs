@@ -1,4 +1,4 @@
-//! The distribution of selectors, compared with the telescoping paper's corollary 3.
+//! Compares the distribution of selectors with corollary 3 of the telescoping filter's paper.
 
 use super::summary::{judge, mean};
 use super::victim::members;
@@ -19,19 +19,20 @@ pub(super) const SELECTOR_FREQUENCIES: Experiment = Experiment {
 };
 
 const REMAINDER_BITS: u32 = 8;
-/// Number of code bits, enough that no repair is forgotten.
+/// The number of code bits. They are enough that no repair is forgotten.
 const CODE_BITS: u32 = 120;
-/// Different queries per slot: the paper's c, since its filters have as many slots as members.
+/// The numbers of different queries per slot. The paper calls this number c, because its filters
+/// have as many slots as members.
 const RATIOS: [u64; 3] = [5, 20, 50];
-/// The highest selector considered.
+/// The highest selector that is compared.
 const HIGHEST: usize = 4;
-/// Number of standard deviations attributed to chance.
+/// The number of standard deviations that can be due to chance.
 const CHANCE: f64 = 5.0;
 
-/// Share of the members by selector.
+/// The share of the members that have each selector.
 type Shares = [f64; HIGHEST + 1];
 
-/// The measurements with one ratio.
+/// The measurements with one number of queries per slot.
 #[derive(Clone, Copy)]
 struct Seen {
     once: Shares,
@@ -70,8 +71,8 @@ fn bounds(ratio: f64, rate: f64) -> Shares {
     })
 }
 
-/// Returns the expected shares if a query of the quotient collides with the same probability at
-/// each level; the number of queries per quotient follows Poisson's law.
+/// Returns the shares to expect if a query collides with the same probability at each level of its
+/// quotient. The number of queries per quotient follows a Poisson distribution.
 fn expected(ratio: f64, rate: f64) -> Shares {
     let mut shares = [0.0; HIGHEST + 1];
     let mut probability = (-ratio).exp();
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn only_repeated_queries_exceed_the_bound() {
+    fn selectors_exceed_the_bound_only_after_repeated_queries() {
         let shape = Shape { slots: 1 << 14, remainder_bits: REMAINDER_BITS, seed: 1 };
         let Seen { once, again, forgotten } = observe(&shape, 50);
         let bound = bounds(50.0, shape.rate());

@@ -1,4 +1,4 @@
-//! Table 2: space at the same false-positive rate.
+//! Table 2 of the `AdaptiveQF` paper: space at the same false-positive rate.
 
 use super::{Context, Experiment, Outcome, progress};
 use crate::contestant::Kind;
@@ -14,8 +14,9 @@ pub(super) const SPACE: Experiment = Experiment {
     run,
 };
 
-/// The paper's overhead in percent, and the highest overhead that counts as similar.
+/// The overhead that the paper reports, in percent.
 const PAPER: f64 = 9.0;
+/// The highest overhead that counts as similar, in percent.
 const TWICE: f64 = 2.0 * PAPER;
 
 fn run(context: &Context) -> Outcome {

@@ -12,7 +12,8 @@ pub(super) const MEMORY: &str = "\
     are in the operating system's cache as far as they fit, so a disk visit is cheaper here than on a \
     machine whose memory is full. Therefore visits are counted.";
 
-/// Returns the size of a store with 90 % of this many slots, and a cache for a share of its pairs.
+/// Returns the size of a store. It fills 90 % of `slots` slots, and its cache has room for a share
+/// of its pairs.
 pub(super) fn size(context: &Context, slots: usize, cache_percent: u64) -> Size {
     let pairs = slots / 10 * 9;
     let cache_bytes = pairs as u64 * Size::PAIR_BYTES * cache_percent / 100;
@@ -39,7 +40,7 @@ pub(super) fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// Creates compacted stores with all their members.
+/// Creates stores, inserts all members, and compacts the stores.
 pub(super) fn filled<const N: usize>(kinds: [Kind; N], size: &Size) -> [Run; N] {
     let runs = kinds.map(|kind| Run::new(kind, size, None));
     insert_in_turns(&runs, &members(size), 1);
@@ -56,8 +57,8 @@ pub(super) fn tidy(runs: &[Run]) {
     measure::settle();
 }
 
-/// Sends the same keys, at most `most`, to all setups in turns. Only the keys of one turn are in
-/// memory at a time.
+/// Sends the same queries to all setups in turns, at most `most` of them. Only the keys of one turn
+/// are in memory at a time.
 pub(super) fn ask_in_turns<const N: usize>(
     runs: &mut [Run; N],
     mut keys: impl Iterator<Item = Key>,
@@ -77,9 +78,9 @@ pub(super) fn ask_in_turns<const N: usize>(
     tallies
 }
 
-/// Lets the adversary query `count` absent keys, and returns those that went to the disk.
+/// Lets the adversary query `count` absent keys. Returns the keys that cost a disk visit.
 pub(super) fn learn(run: &mut Run, count: usize, seed: u64) -> Vec<Key> {
-    /// Keys per batch, to bound the memory.
+    /// The number of keys per batch. It bounds the memory.
     const CHUNK: usize = 1 << 20;
     let mut strangers = strangers(seed).take(count);
     let mut learnt = Vec::new();
@@ -92,7 +93,8 @@ pub(super) fn learn(run: &mut Run, count: usize, seed: u64) -> Vec<Key> {
     }
 }
 
-/// Judges claims by counts and by timings. The smallest scale is too short for timings.
+/// Judges a claim by the parts that were counted and the parts that were timed. At the smallest
+/// scale, runs are too short for timings.
 pub(super) fn judge(context: &Context, counted: &[bool], timed: &[bool]) -> Verdict {
     let timed = if context.scale == Scale::Seconds { &[] } else { timed };
     let claims = [counted, timed].concat();

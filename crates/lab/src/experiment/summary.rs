@@ -12,26 +12,27 @@ pub(super) fn spread(values: &[f64]) -> (f64, f64) {
     (least, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
 }
 
-/// Returns the mean over several runs, with a band from the minimum to the maximum.
+/// Returns a point at the mean of several runs, with a band from the minimum to the maximum.
 pub(super) fn around(x: f64, values: &[f64]) -> Point {
     let (least, greatest) = spread(values);
     Point::new(x, mean(values)).spread(least, greatest)
 }
 
-/// Returns the geometric mean: half and double average to one.
+/// Returns the geometric mean. For example, the geometric mean of a half and two is one.
 pub(super) fn geometric_mean(values: &[f64]) -> f64 {
     mean(&values.iter().map(|value| value.ln()).collect::<Vec<_>>()).exp()
 }
 
 /// Returns the throughput of the best of several rounds with `count` operations each. The best
-/// counts, since other load on a machine only slows it down.
+/// round counts, because other load on a machine only slows a round down.
 pub(super) fn fastest(x: f64, count: usize, nanoseconds: &[f64]) -> Point {
     let (least, greatest) = spread(nanoseconds);
     let rate = |time: f64| count as f64 * 1e9 / time;
     Point::new(x, rate(least)).spread(rate(greatest), rate(least))
 }
 
-/// Like [`fastest`], but with the median round, for workloads in which a round can be fast by luck.
+/// Like [`fastest`], but returns the median round. Used for workloads in which a round can be fast
+/// by luck.
 pub(super) fn typical(x: f64, count: usize, nanoseconds: &[f64]) -> Point {
     let mut sorted = nanoseconds.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -39,7 +40,7 @@ pub(super) fn typical(x: f64, count: usize, nanoseconds: &[f64]) -> Point {
     Point { y: middle, ..fastest(x, count, nanoseconds) }
 }
 
-/// Judges a claim by which of its parts hold.
+/// Judges a claim that has several parts. `holds` says for each part whether it holds.
 pub(super) fn judge(holds: &[bool]) -> Verdict {
     match holds.iter().filter(|&&holds| holds).count() {
         0 => Verdict::Refuted,
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_have_best_median_or_mean_and_the_spread() {
+    fn points_show_the_best_median_or_mean_and_the_spread() {
         let point = fastest(0.5, 1000, &[2e6, 1e6, 4e6]);
         assert_eq!(point, Point::new(0.5, 1e6).spread(0.25e6, 1e6));
         let point = typical(0.5, 1000, &[2e6, 1e6, 4e6]);

@@ -1,4 +1,4 @@
-//! Figure 5: inserts into a store while its filter fills.
+//! Figure 5 of the `AdaptiveQF` paper: inserts into a store while its filter fills.
 
 use super::stores;
 use super::{Context, Experiment, Outcome, progress};
@@ -23,7 +23,7 @@ fn name(kind: Kind) -> &'static str {
     if kind == Kind::Adaptive { "ours, merged" } else { stores::name(kind) }
 }
 
-/// Turns by kind.
+/// The turns of each setup in one round.
 type Round = Vec<Vec<Spent>>;
 
 fn rate(turns: &[Spent]) -> f64 {
@@ -36,13 +36,13 @@ fn cpu_microseconds(turns: &[Spent]) -> f64 {
     turns.iter().map(|turn| turn.cpu).sum::<f64>() / 1e3 / count as f64
 }
 
-/// Returns the speed of the last third relative to the first.
+/// Returns the ratio of the speed in the last third of the turns to that in the first third.
 fn kept(turns: &[Spent]) -> f64 {
     let third = turns.len() / 3;
     rate(&turns[turns.len() - third..]) / rate(&turns[..third])
 }
 
-/// Returns the median over rounds; setups of one round were measured side by side.
+/// Returns the median of a value over all rounds. The setups of a round were measured side by side.
 fn over(rounds: &[Round], value: impl Fn(&Round) -> f64) -> f64 {
     median(rounds.iter().map(value).collect())
 }

@@ -1,4 +1,4 @@
-//! Figure 4: scaling with threads.
+//! Figure 4 of the `AdaptiveQF` paper: how the speed scales with the number of threads.
 
 use super::summary::{fastest, judge};
 use super::{Context, Experiment, Outcome, progress};
@@ -20,14 +20,15 @@ pub(super) const THREADS: Experiment = Experiment {
 
 /// The first non-member.
 const STRANGERS: u64 = 1 << 40;
-/// Share of linear scaling that counts as almost linear.
+/// The share of linear scaling from which scaling counts as almost linear.
 const ALMOST: f64 = 0.8;
 const SHARED: &str = "AQF, shared";
-/// Name of the curve that shows the machine's limit: threads that share only its memory.
+/// The name of the curve that shows the limit of the machine. Its threads have separate filters,
+/// and share only the memory.
 const APART: &str = "AQF, one each";
 const LINEAR: &str = "linear";
 
-/// Filters without locks, for one thread.
+/// The filters without locks. They are measured with one thread.
 const ALONE: [Kind; 4] = [Kind::AqfNotAdapting, Kind::Qfilter, Kind::Cuckoo, Kind::Bloom];
 
 #[derive(Clone, Copy)]
@@ -38,14 +39,15 @@ enum Op {
 
 const OPS: [Op; 2] = [Op::Insert, Op::Lookup];
 
-/// Measures wall-clock nanoseconds, since CPU time doesn't show the threads' combined speed.
+/// Measures the wall-clock time in nanoseconds. CPU time would not show the combined speed of the
+/// threads.
 fn on_the_clock(work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_nanos() as f64
 }
 
-/// Gives each thread its part of the keys. Returns wall-clock nanoseconds.
+/// Calls `work` in each thread with a part of the keys. Returns the wall-clock time in nanoseconds.
 fn in_threads(threads: usize, keys: &[u64], work: impl Fn(usize, &[u64]) + Sync) -> f64 {
     let work = &work;
     on_the_clock(|| {
@@ -69,24 +71,25 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Nanoseconds of inserts and of lookups, by round.
+/// The times of inserts and of lookups in nanoseconds, by round.
 type Times = [Vec<f64>; 2];
 
 /// The measurements of all rounds.
 struct Measured {
     keys: usize,
     rounds: usize,
-    /// Times of the shared filter, by number of threads from 1.
+    /// The times of the shared filter, for 1, 2, 3… threads.
     together: Vec<Times>,
-    /// Times with one filter per thread.
+    /// The times with one filter per thread, for 1, 2, 3… threads.
     apart: Vec<Times>,
     alone: [Times; ALONE.len()],
-    /// For inserts in all threads: the time, and the share of that time in which the threads ran.
+    /// The time of inserts in all threads, and the share of that time in which the threads ran.
     running: Vec<(f64, f64)>,
 }
 
 impl Measured {
-    /// Returns points at one thread, without spreads, which would hide each other.
+    /// Returns the points of the filters that are measured with one thread. They have no spreads,
+    /// because spreads would hide each other.
     fn alone(&self, op: Op) -> [Point; ALONE.len()] {
         let best = |times: &Times| fastest(1.0, self.keys, &times[op as usize]).y;
         self.alone.each_ref().map(|times| Point::new(1.0, best(times)))
@@ -235,8 +238,8 @@ fn run(context: &Context) -> Outcome {
         of_linear(&lookups, last) * 100.0,
         apart * 100.0,
     );
-    // If other programs use the processors, or the processors slow each other down, nothing can be
-    // concluded.
+    // If other programs use the processors, or the processors slow each other down, the result
+    // proves nothing.
     let is_open = last == 0 || (share < ALMOST && running.min(apart) < ALMOST);
     let [insert_plot, lookup_plot] = OPS.map(|op| measured.plot(op));
     Outcome {

@@ -1,4 +1,4 @@
-//! Table 3: queries of networks and programs.
+//! Table 3 of the `AdaptiveQF` paper: queries that come from networks and programs.
 
 use super::stores::{self, name};
 use super::{Context, Experiment, Outcome, progress, why};
@@ -45,11 +45,12 @@ fn generated(seed: u64) -> [Queries; 3] {
     ]
 }
 
-/// Loads the first accesses of real programs. Reads them at once, so that a damaged file is
-/// detected before it is used.
+/// Loads the first disk accesses of real programs as queries. Reads them all at once, so that a
+/// damaged file is detected before the experiment begins.
 fn blocks(data: &Path, most: usize) -> Result<Queries, LoadError> {
     let trace = Trace::open(data.join(BLOCKS))?;
-    // Use keys that differ from the flows' small numbers, so that none is repaired already.
+    // Use keys that differ from the small numbers of the flows. If keys were the same, some
+    // mistakes would already be repaired.
     let blocks = trace.take(most).map(|access| Ok(access?.block | 1 << 61));
     let blocks = blocks.collect::<Result<Vec<_>, LoadError>>()?;
     Ok(Queries { name: "block trace (real)", numbers: Box::new(blocks.into_iter()) })

@@ -1,4 +1,4 @@
-//! A filter in front of a store, as attackers see it.
+//! A filter with a simulated disk, as attackers see it.
 
 use crate::contestant::{Contestant, Kind, Shape};
 use twiceshy_workloads::adversary::{Judge, Reply, Victim};
@@ -7,21 +7,22 @@ use twiceshy_workloads::key::scatter;
 /// Counts every disk visit as a mistake.
 pub(super) const JUDGE: Judge = Judge::new(0);
 
-/// A filter in front of a simulated disk. If the filter answers "maybe", the disk is read, and a
-/// mistake is repaired.
+/// A filter and a simulated disk. If the filter answers "maybe", the disk is read. If that was a
+/// mistake, it is repaired.
 ///
-/// Attackers query any of 2^64 keys, so they never hit a member: every disk visit is a mistake.
+/// Attackers choose among 2^64 keys, and practically never hit a member. So every disk visit counts
+/// as a mistake.
 pub(super) struct Guarded {
     pub(super) filter: Box<dyn Contestant>,
 }
 
-/// Returns the members for the papers' load.
+/// Returns the members that fill a filter to the papers' load.
 pub(super) fn members(shape: &Shape) -> Vec<u64> {
     (0..shape.members()).map(scatter).collect()
 }
 
 impl Guarded {
-    /// Creates a filter with the papers' load.
+    /// Creates a filter, and fills it to the papers' load.
     pub(super) fn new(kind: Kind, shape: &Shape) -> Self {
         Self::of(kind.build(shape), shape)
     }
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_but_the_adaptive_filter_repeat_disk_reads() {
+    fn only_the_adaptive_filter_avoids_repeated_disk_reads() {
         let shape = Shape { slots: 1 << 12, remainder_bits: 5, seed: 1 };
         for kind in Kind::ALL {
             let mut victim = Guarded::new(kind, &shape);

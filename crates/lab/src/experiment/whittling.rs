@@ -1,4 +1,4 @@
-//! The telescoping filter's adversary, who keeps only mistakes.
+//! The adversary of the telescoping filter's paper, who keeps only the queries that are mistakes.
 
 use super::summary::{around, mean};
 use super::victim::{Guarded, JUDGE};
@@ -21,9 +21,9 @@ pub(super) const WHITTLING: Experiment = Experiment {
 
 pub(super) const SUBROUNDS: u32 = 10;
 const ROUNDS: usize = 8;
-/// Queries per member at the beginning.
+/// The numbers of queries per member at the beginning.
 const RATIOS: [u64; 5] = [1, 5, 10, 20, 50];
-/// Index of the ratio whose rounds are shown.
+/// The index of the number whose rounds are shown.
 const SHOWN: usize = 2;
 
 /// Creates the adversary with `ratio` queries per member.
@@ -38,13 +38,13 @@ pub(super) fn begin(kind: Kind, shape: &Shape, ratio: u64) -> (Guarded, Whittlin
     (Guarded::new(kind, shape), against(shape, ratio))
 }
 
-/// Plays all rounds of one game. Rounds without queries are empty.
+/// Plays all rounds of one game. A round is empty if no queries are left.
 fn play(kind: Kind, shape: &Shape, ratio: u64) -> [Round; ROUNDS] {
     let (mut victim, mut whittling) = begin(kind, shape, ratio);
     std::array::from_fn(|_| whittling.round(&mut victim))
 }
 
-/// Games by kind, ratio and seed.
+/// The games, by kind of filter, queries per member and seed.
 type Games = Vec<Vec<Vec<[Round; ROUNDS]>>>;
 
 fn run(context: &Context) -> Outcome {

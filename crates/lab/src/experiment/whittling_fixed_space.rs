@@ -1,4 +1,4 @@
-//! The telescoping filter's adversary against filters of fixed size.
+//! The adversary of the telescoping filter's paper, against filters of fixed size.
 
 use super::summary::{around, judge, mean};
 use super::whittling::{SUBROUNDS, begin};
@@ -20,20 +20,21 @@ pub(super) const WHITTLING_FIXED_SPACE: Experiment = Experiment {
     run,
 };
 
-/// The filters, in the order of the tables: those that are compared by the number of queries, and one
-/// more that doesn't adapt. To add one, list it there or here.
+/// The filters, in the order of the tables: [`query_ratio::KINDS`], and one more that doesn't adapt.
+/// To add a filter, add it there or here.
 const KINDS: [Kind; 11] = {
     let [a, b, c, d, e, f, g, h, i, j] = query_ratio::KINDS;
     [a, b, c, d, e, f, g, h, i, j, Kind::Vacuum]
 };
-/// The filters of the paper's claim: the best filter, and the rest.
+/// The filter that is best according to the paper.
 const BEST: Kind = Kind::Cyclic3;
+/// The other filters in the paper's claim.
 const OTHERS: [Kind; 4] = [Kind::Cyclic1, Kind::Cyclic2, Kind::Swapping, Kind::Cuckooing];
 
 const REMAINDER_BITS: u32 = 8;
-/// Queries per member at the beginning.
+/// The numbers of queries per member at the beginning.
 const RATIOS: [u64; 4] = [10, 20, 30, 50];
-/// Maximum number of rounds.
+/// The maximum number of rounds.
 const ROUNDS: usize = 100;
 
 /// One game, played to its end.
@@ -56,13 +57,13 @@ fn play(kind: Kind, shape: &Shape, ratio: u64) -> Game {
     }
 }
 
-/// A value of a game.
+/// A function that returns a value of a game.
 type Value = fn(&Game) -> f64;
 const SURVIVORS: Value = |game| game.last.survivors as f64;
 const RATE: Value = |game| game.last.tally.rate();
 const PLAYED: Value = |game| game.rounds as f64;
 
-/// Games by kind, ratio and seed.
+/// The games, by kind of filter, queries per member and seed.
 struct Games(Vec<Vec<Vec<Game>>>);
 
 impl Games {
@@ -171,7 +172,7 @@ fn run(context: &Context) -> Outcome {
     let left_of = |kind| -> Vec<String> {
         (0..RATIOS.len()).map(|at| format!("{:.1}", games.mean(kind, at, SURVIVORS))).collect()
     };
-    // The second ratio is the paper's 20.
+    // The second entry of `RATIOS` is the paper's 20.
     let nothing_left = |ratio| games.mean(Kind::Telescoping, ratio, SURVIVORS) == 0.0;
     let is_best = |ratio: usize| {
         let best = games.mean(BEST, ratio, SURVIVORS);

@@ -1,4 +1,5 @@
-//! Figure 9: space, by the ratio of the no list to the yes list.
+//! Figure 9 of the `AdaptiveQF` paper: the space of filters for a yes list and a no list, by the
+//! ratio of their lengths.
 
 use super::summary::{judge, spread};
 use super::{Context, Experiment, Outcome, progress};
@@ -19,10 +20,10 @@ pub(super) const YES_NO_SPACE: Experiment = Experiment {
 
 const RATE: f64 = 1.0 / 256.0;
 
-/// No-keys per yes-key, as powers of two.
+/// The numbers of no-keys per yes-key, as powers of two.
 const RATIOS: std::ops::RangeInclusive<i32> = -6..=6;
 
-/// Factor up to which a size counts as similar.
+/// The factor up to which two sizes count as similar.
 const SIMILAR: f64 = 1.05;
 
 /// Returns the lower bound in bits per yes-key.

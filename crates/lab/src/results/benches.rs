@@ -1,40 +1,40 @@
-//! Benchmarks as tables: which rows and columns people want to see, and what they are called.
+//! The tables of benchmarks: which rows and columns are shown, and what they are called.
 
 use super::source;
 use crate::origin::Origin;
 use serde_json::Value;
 use twiceshy_report::{Cell, Column, Table};
 
-/// The layout of a benchmark's rows as tables.
+/// How a benchmark's rows are laid out in tables.
 struct Bench {
-    /// The words that the benchmark's command begins with.
+    /// The first words of the benchmark's command.
     command: &'static str,
     title: &'static str,
     tables: &'static [Layout],
 }
 
-/// The layout of one table. Rows and columns that no result has are left out.
+/// The layout of one table. Rows and columns without results are left out.
 struct Layout {
     lead: &'static str,
-    /// The fields that tell rows apart, and what each of them is called if they have these values.
+    /// The fields that tell rows apart, and a row name for each combination of their values.
     rows: (&'static [&'static str], &'static [(&'static str, &'static str)]),
     columns: Columns,
 }
 
 enum Columns {
-    /// A column per value of a field; cells show a number. At the end come numbers that are the same
-    /// in all rows of a column, in rows of their own.
+    /// One column per value of a field. The cells show the number `shown`. The numbers in `totals`
+    /// are the same in all rows of a column, so each gets a single row at the end.
     Each {
         field: &'static str,
         names: &'static [(&'static str, &'static str)],
         shown: Number,
         totals: &'static [Number],
     },
-    /// A column per number.
+    /// One column for each of these numbers.
     Numbers(&'static [Number]),
 }
 
-/// A number of a result, and its format.
+/// A number in a result, and its format.
 struct Number {
     field: &'static str,
     name: &'static str,
@@ -64,7 +64,7 @@ const FILTERS: &[(&str, &str)] = &[
     ("binary-fuse-8", "binary fuse, 8 bits"),
 ];
 
-const BENCHES: [Bench; 7] = [
+const BENCHES: [Bench; 8] = [
     Bench {
         command: "bench point",
         title: "Point filters",
@@ -220,6 +220,23 @@ const BENCHES: [Bench; 7] = [
                 ),
                 columns: stores(number("repeated_mistakes", "repeated", 0)),
             },
+            Layout {
+                lead: "Absent keys, each asked for once, in thousands per second. The ratio is that \
+                       to a store without repairs. Repairs and rotations are finished within the \
+                       time.",
+                rows: (&["op", "setup", "cores"], UNIFORM),
+                columns: Columns::Numbers(&[
+                    number("seconds", "seconds", 0),
+                    number("kops", "k/s", 0),
+                    number("plain_kops", "without repairs", 0),
+                    number("ratio", "ratio", 3),
+                    number("mistakes", "mistakes", 0),
+                    number("skipped_repairs", "skipped repairs", 0),
+                    number("least_rotations", "fewest rotations of a shard", 0),
+                    kibibytes("memory_bytes", "memory, KiB"),
+                    kibibytes("plain_memory_bytes", "without repairs, KiB"),
+                ]),
+            },
         ],
     },
     Bench {
@@ -250,6 +267,123 @@ const BENCHES: [Bench; 7] = [
         }],
     },
     Bench {
+        command: "bench life",
+        title: "The life of a store",
+        tables: &[
+            Layout {
+                lead: "A growing store without a planned size. Rates are measured with absent keys \
+                       that were never asked for; memory is all memory besides the backend, at \
+                       rest. One thread puts members, another one gets members and absent keys. \
+                       Latencies are in µs. The control is a short computation by the thread that \
+                       gets keys: what the machine alone causes.",
+                rows: (&["phase", "members"], GROWING),
+                columns: Columns::Numbers(&[
+                    RATE,
+                    number("memory_bits_per_member", "bits per member", 2),
+                    number("members_listed_per_put", "members listed per put", 2),
+                    THOUSAND_PUTS,
+                    number("put_p99999_us", "put 99.999 %", 0),
+                    number("put_max_us", "put, slowest", 0),
+                    number("get_p9999_us", "get 99.99 %", 1),
+                    number("get_p99999_us", "get 99.999 %", 0),
+                    number("get_max_us", "get, slowest", 0),
+                    number("control_p9999_us", "control 99.99 %", 1),
+                    number("control_p99999_us", "control 99.999 %", 0),
+                    number("delayed_writes", "delayed puts", 0),
+                ]),
+            },
+            Layout {
+                lead: "Two threads that put members in batches of 16, into a store with 5 % of a \
+                       core for background work. Latencies are those of a batch, in µs:",
+                rows: (
+                    &["phase", "backend"],
+                    &[
+                        ("outrun memory", "in memory"),
+                        ("outrun fjall", "fjall"),
+                        ("outrun redb", "redb"),
+                    ],
+                ),
+                columns: Columns::Numbers(&[
+                    number("puts", "members put", 0),
+                    THOUSAND_PUTS,
+                    number("put_p9999_us", "99.99 %", 0),
+                    number("put_max_us", "slowest", 0),
+                    number("delayed_writes", "delayed batches", 0),
+                    number("failed_puts", "failed batches", 0),
+                    RATE,
+                ]),
+            },
+            Layout {
+                lead: "The grown store while its members are deleted, and stores that are filled to \
+                       their plan:",
+                rows: (&["phase", "members"], SHRINKING),
+                columns: Columns::Numbers(&[
+                    RATE,
+                    number("filter_bits_per_member", "bits per member, filter", 2),
+                    number("memory_bits_per_member", "all memory", 2),
+                    Number {
+                        field: "deletes_per_second",
+                        name: "deletes, k/s",
+                        factor: 1e-3,
+                        decimals: 0,
+                    },
+                ]),
+            },
+            Layout {
+                lead: "A flood of different absent keys. Rows are named after the number of queries \
+                       per member. Mistakes per million are those since the row before.",
+                rows: (
+                    &["phase", "queries_per_member"],
+                    &[
+                        ("flood 1", "1"),
+                        ("flood 10", "10"),
+                        ("flood 100", "100"),
+                        ("flood 1000", "1,000"),
+                        ("flood 10000", "10,000"),
+                    ],
+                ),
+                columns: Columns::Numbers(&[
+                    number("mistakes_per_million", "mistakes per million", 0),
+                    number("mistakes", "mistakes", 0),
+                    number("allowed_mistakes", "allowed", 0),
+                    kibibytes("memory_bytes", "memory, KiB"),
+                    kibibytes("disk_bytes", "data, KiB"),
+                    number("kept_mistakes", "kept mistakes", 0),
+                    number("rotations", "rotations", 0),
+                    number("skipped_repairs", "skipped repairs", 0),
+                    number("members_read_per_repair", "members read per repair", 1),
+                ]),
+            },
+            Layout {
+                lead: "Opening the store again, in ms:",
+                rows: (
+                    &["phase", "backend"],
+                    &[
+                        ("restart memory", "after a close, in memory"),
+                        ("restart fjall", "after a close, fjall"),
+                        ("restart redb", "after a close, redb"),
+                        ("crash memory", "after a crash, in memory"),
+                        ("crash fjall", "after a crash, fjall"),
+                        ("crash redb", "after a crash, redb"),
+                    ],
+                ),
+                columns: Columns::Numbers(&[
+                    number("members", "members", 0),
+                    number("kept_mistakes", "kept mistakes", 0),
+                    number("backend_ms", "backend opened", 1),
+                    number("first_answer_ms", "first answer", 2),
+                    number("full_speed_ms", "full speed", 1),
+                    Number {
+                        field: "members_per_second",
+                        name: "M members/s",
+                        factor: 1e-6,
+                        decimals: 2,
+                    },
+                ]),
+            },
+        ],
+    },
+    Bench {
         command: "bench reverse-map",
         title: "Reverse maps",
         tables: &[Layout {
@@ -271,7 +405,56 @@ const BENCHES: [Bench; 7] = [
     },
 ];
 
-/// A column for each setup of `bench store`.
+const RATE: Number = Number { field: "rate", name: "rate, %", factor: 100.0, decimals: 3 };
+
+const THOUSAND_PUTS: Number =
+    Number { field: "puts_per_second", name: "puts, k/s", factor: 1e-3, decimals: 0 };
+
+const fn kibibytes(field: &'static str, name: &'static str) -> Number {
+    Number { field, name, factor: 1.0 / 1024.0, decimals: 0 }
+}
+
+/// The rows of uniform absent keys in `bench store`.
+const UNIFORM: &[(&str, &str)] = &[
+    ("uniform memory one", "in memory, one core reads"),
+    ("uniform memory all", "in memory, all cores read"),
+    ("uniform fjall one", "fjall, one core reads"),
+    ("uniform fjall all", "fjall, all cores read"),
+    ("uniform synced fjall one", "synced fjall, one core reads"),
+    ("uniform synced fjall all", "synced fjall, all cores read"),
+    ("uniform redb one", "redb, one core reads"),
+    ("uniform redb all", "redb, all cores read"),
+];
+
+/// The rows of a growing store in `bench life`.
+const GROWING: &[(&str, &str)] = &[
+    ("grow 16384", "2^14 members"),
+    ("grow 32768", "2^15 members"),
+    ("grow 65536", "2^16 members"),
+    ("grow 131072", "2^17 members"),
+    ("grow 262144", "2^18 members"),
+    ("grow 524288", "2^19 members"),
+    ("grow 1048576", "2^20 members"),
+    ("grow 2097152", "2^21 members"),
+    ("grow 4194304", "2^22 members"),
+    ("grow_total null", "all together"),
+];
+
+/// The rows of a shrinking store and of planned stores in `bench life`.
+const SHRINKING: &[(&str, &str)] = &[
+    ("shrink 2097152", "2^21 members left"),
+    ("shrink 1048576", "2^20 members left"),
+    ("shrink 524288", "2^19 members left"),
+    ("shrink 262144", "2^18 members left"),
+    ("shrink 131072", "2^17 members left"),
+    ("shrink 65536", "2^16 members left"),
+    ("shrink 32768", "2^15 members left"),
+    ("shrink 16384", "2^14 members left"),
+    ("planned 1048576", "planned for 2^20"),
+    ("planned 4194304", "planned for 2^22"),
+];
+
+/// Returns a column for each setup of `bench store`.
 const fn stores(shown: Number) -> Columns {
     Columns::Each {
         field: "setup",
@@ -403,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn row_names_join_all_fields() {
+    fn row_names_combine_the_values_of_all_fields() {
         let rows = [
             json!({ "setup": "adaptive", "op": "hostile", "hostile_percent": 10,
                     "median_kops": 10_554.0, "repeated_mistakes": 0 }),

@@ -1,7 +1,7 @@
-//! `twiceshy-lab results`: a page of Markdown from the JSON of earlier runs.
+//! `twiceshy-lab results`: writes a page of Markdown from the JSON of earlier runs.
 //!
-//! Each `bench` and `run` command with `--json` prints its [`Origin`] and then its results. The page
-//! shows them with date, processor, commit and command, so no figure in it is typed by hand.
+//! Each `bench` and `run` command with `--json` prints its [`Origin`] and then its results. The page shows
+//! them with date, processor, commit and command, so that no figure on it is typed by hand.
 
 mod benches;
 
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use twiceshy_report::{Column, Section, Table, Verdict};
 
-/// What to write.
+/// Options of `twiceshy-lab results`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The directory with the files to read: `*.jsonl`, in the order of their names.
@@ -27,7 +27,7 @@ pub(crate) struct Options {
 #[derive(Debug)]
 struct Run {
     origin: Origin,
-    /// The objects it printed.
+    /// The JSON objects that the command printed.
     rows: Vec<Value>,
 }
 
@@ -77,7 +77,7 @@ fn read(directory: &Path) -> Result<Vec<Run>, String> {
     Ok(runs)
 }
 
-/// Reads the runs of one file: each begins with its origin.
+/// Reads the runs in a file. Each run begins with its origin.
 fn parse(text: &str) -> Result<Vec<Run>, String> {
     let mut runs: Vec<Run> = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
@@ -95,7 +95,7 @@ fn parse(text: &str) -> Result<Vec<Run>, String> {
     Ok(runs)
 }
 
-/// Writes the page: benchmarks first, then all experiments in one table.
+/// Returns the page. The benchmarks come first, then one table of all experiments.
 fn page(runs: &[Run]) -> Result<String, String> {
     let (experiments, benches): (Vec<_>, Vec<_>) =
         runs.iter().partition(|run| run.origin.command.starts_with("run "));
@@ -112,7 +112,7 @@ fn page(runs: &[Run]) -> Result<String, String> {
     Ok(parts.concat())
 }
 
-/// Returns the line that says where results come from.
+/// Returns the line that names the origin of results.
 fn source(origin: &Origin) -> String {
     let command = origin.command.replace(" --json", "");
     let facts = origin.facts.iter().map(|(name, value)| match name.as_str() {

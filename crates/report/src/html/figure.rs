@@ -26,7 +26,7 @@ pub(super) fn figure(out: &mut Markup, plot: &Plot, looks: &Looks<'_>) {
     put!(out, "</figure>\n");
 }
 
-/// Writes the names of the series, unless they are in the drawing.
+/// Writes the names of the series, unless the drawing contains them.
 fn legend(out: &mut Markup, plot: &Plot, looks: &Looks<'_>) {
     let named = plot.series.iter().any(|series| !series.name.is_empty());
     if svg::names_are_beside(plot, NARROW) || !named {
@@ -42,7 +42,7 @@ fn legend(out: &mut Markup, plot: &Plot, looks: &Looks<'_>) {
     put!(out, "</ul>\n");
 }
 
-/// Returns a note about points that aren't drawn, or an empty string.
+/// Returns a note about points that aren't drawn. The note is empty if all are drawn.
 fn missing(plot: &Plot) -> String {
     let missing = plot.series.iter().filter_map(|series| {
         let count = series.points.iter().filter(|point| !svg::is_drawn(plot, point)).count();

@@ -14,7 +14,7 @@ const STYLE: &str = include_str!("style.css");
 /// A page with at least this many sections gets a table of contents.
 const CONTENTS: usize = 3;
 
-/// Makes browsers refuse to load anything from elsewhere.
+/// The content security policy. It makes browsers refuse to load anything from outside the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 pub(crate) fn page(page: &Page) -> String {
@@ -74,7 +74,7 @@ fn contents(out: &mut Markup, page: &Page, ids: &[String]) {
     put!(out, "</nav>\n");
 }
 
-/// Explains the verdicts' signs.
+/// Writes an explanation of the signs that stand for verdicts.
 fn legend(out: &mut Markup) {
     put!(out, "<p class=\"note\">");
     for (number, verdict) in Verdict::ALL.into_iter().enumerate() {
@@ -131,7 +131,7 @@ fn sign(verdict: Verdict) -> (&'static str, &'static str) {
     }
 }
 
-/// Writes a verdict, or only its sign.
+/// Writes the sign of a verdict, and also its name if `in_words` is true.
 fn badge(out: &mut Markup, verdict: Option<Verdict>, in_words: bool) {
     let Some(verdict) = verdict else { return };
     let (class, sign) = sign(verdict);
@@ -144,7 +144,7 @@ fn badge(out: &mut Markup, verdict: Option<Verdict>, in_words: bool) {
     }
 }
 
-/// Returns a unique name per section that is valid in an address.
+/// Returns a unique name for each section. The names are valid in an address.
 fn ids(sections: &[Section]) -> Vec<String> {
     let mut taken = HashSet::new();
     let mut ids = Vec::new();
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_explain_their_signs() {
+    fn table_of_contents_explains_the_signs_of_verdicts() {
         let section = |id| Section::new(id, "").verdict(Verdict::Open);
         let page = ["a", "b", "c"].map(section).into_iter().fold(Page::new(""), Page::section);
         assert!(page.to_html().contains("?</span> open: too short or too noisy to judge"));

@@ -1,4 +1,4 @@
-//! Renders tables as HTML; a table that is too wide scrolls on its own.
+//! Renders tables as HTML. A table that is wider than the page gets its own scroll bar.
 
 use crate::markup::{Escaped, Markup, inline, put};
 use crate::{Format, Table};

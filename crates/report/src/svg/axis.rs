@@ -4,11 +4,12 @@ use super::label;
 use crate::ticks::{linear_labels, log_labels, ticks, whole_ticks};
 use crate::{Axis, Scale, number};
 
-/// Maximum number of ticks of a horizontal axis, with much room and with little.
+/// The maximum number of ticks on a wide horizontal axis.
 const MOST: usize = 9;
+/// The maximum number of ticks on a narrow horizontal axis.
 const FEWEST: usize = 5;
 
-/// Distance between a logarithmic axis and its separate zero.
+/// The distance between a logarithmic axis and its zero, which is drawn apart.
 const APART: f64 = 24.0;
 
 /// An axis placed between two coordinates.
@@ -18,9 +19,9 @@ pub(super) struct Placed {
     high: f64,
     from: f64,
     to: f64,
-    /// Coordinate of the separate zero of a logarithmic axis.
+    /// The coordinate of zero on a logarithmic axis, where it is drawn apart.
     zero: f64,
-    /// Coordinates and labels of the ticks.
+    /// The coordinates and the labels of the ticks.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct Numbers<'a> {
     values: Vec<f64>,
     /// The value that a label of 1 stands for.
     factor: f64,
-    /// The unit after each number, if it isn't in the title.
+    /// The unit that follows each number. It is empty if the title contains the unit.
     suffix: &'a str,
     labels: Vec<String>,
     /// The axis label with its unit.
@@ -39,7 +40,7 @@ pub(super) struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    /// Chooses ticks for a range; `has_zero` if a logarithmic axis must show zero.
+    /// Chooses ticks for a range. `has_zero` is whether a logarithmic axis must show zero.
     pub(super) fn new(
         axis: &'a Axis,
         range: Option<(f64, f64)>,
@@ -55,7 +56,7 @@ impl<'a> Numbers<'a> {
             ticks(low, high, axis.scale, at_most)
         };
         let largest = values.iter().fold(0f64, |most, value| most.max(value.abs()));
-        // A short unit with SI prefixes is written at each tick.
+        // If a unit is short and has SI prefixes, write it at each tick.
         let with_labels = log && axis.si && (1..=2).contains(&axis.unit.chars().count());
         let (factor, unit) = match (log, with_labels) {
             (true, true) => (1.0, String::new()),
@@ -151,13 +152,13 @@ impl Placed {
         let part = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             _ if value <= 0.0 => return self.zero,
-            // The quotient of two values could overflow.
+            // Subtract logarithms, because the quotient of two values could overflow.
             _ => (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln()),
         };
         self.from + part.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Returns where the axis starts, not counting a separate zero.
+    /// Returns where the axis starts. A zero that is drawn apart doesn't count.
     pub(super) fn foot(&self) -> f64 {
         self.from
     }
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_with_overflowing_quotients_are_placed() {
+    fn values_are_placed_even_if_their_quotient_overflows() {
         let axis = Axis::log10("", "");
         let numbers = Numbers::new(&axis, Some((1e-149, 1e150)), true, 5);
         let placed = numbers.place(300.0, 0.0);
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn units_have_prefixes_or_numbers() {
+    fn units_have_si_prefixes_or_number_words() {
         let title = |axis: Axis, high| Numbers::new(&axis, Some((0.0, high)), false, 7).title;
         assert_eq!(title(Axis::linear("speed", "op/s").si(), 4e7), "speed (Mop/s)");
         assert_eq!(title(Axis::linear("time", "s").si(), 2e-5), "time (µs)");
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn values_at_bars_have_equal_decimals_unless_tiny() {
+    fn bar_values_have_equally_many_decimals_unless_tiny() {
         let axis = Axis::linear("", "op/s").si();
         let numbers = Numbers::new(&axis, Some((0.0, 2.5e6)), false, 7);
         let shown = [2.5e6, 9e5, 1.234e4, 0.0].map(|value| numbers.short(value));

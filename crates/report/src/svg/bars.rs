@@ -7,10 +7,10 @@ use crate::markup::{Escaped, Markup, put};
 use crate::ticks::has_place;
 use crate::{Axis, Plot, Point, Scale};
 
-/// Maximum share of the width used for names.
+/// The maximum share of the width that names take.
 const NAMES: f64 = 0.38;
 
-/// A bar, or a group's heading.
+/// A row of the plot: a bar, or the heading of a group of bars.
 enum Row<'a> {
     Heading(String),
     Bar { name: String, series: &'a str, look: Look, point: &'a Point },
@@ -61,7 +61,7 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &Looks<'_>, layout: Lay
         ends.push(bar(out, plot, row, &axis, (*at, thick)));
     }
     references(out, plot, &axis, (top, bottom), layout);
-    // Text is drawn over everything else.
+    // Draw text last, so that it is over everything else.
     for (((row, at), end), value) in rows.iter().zip(places).zip(ends).zip(&values) {
         match row {
             Row::Heading(name) => {
@@ -104,8 +104,9 @@ fn bar(
     to
 }
 
-/// Returns the rows of all groups. With a single series, the categories name the bars; a category
-/// that is a series elsewhere on the page has that series' look.
+/// Returns the rows of all groups. If there is a single series, each bar has the name of its
+/// category. If a category is the name of a series elsewhere on the page, its bar has that series'
+/// look.
 fn rows<'a>(plot: &'a Plot, looks: &Looks<'_>) -> Vec<Row<'a>> {
     let of_series = looks.of_plot(plot);
     let points = || {

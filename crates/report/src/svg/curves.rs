@@ -7,13 +7,15 @@ use crate::markup::{Escaped, Markup, put};
 use crate::ticks::has_place;
 use crate::{Kind, Plot, Point, Series};
 
-/// Maximum number of ticks on the vertical axis.
+/// The maximum number of ticks on the vertical axis.
 const TICKS: usize = 7;
-/// Maximum number of marks per series, and of points with a tooltip.
+/// The maximum number of marks per series.
 const MARKS: usize = 30;
+/// The maximum number of points with a tooltip per series.
 const TIPS: usize = 150;
-/// Width of the line sample before a name, and maximum width of a name.
+/// The width of the line sample before a name.
 const SAMPLE: f64 = 46.0;
+/// The maximum width of a name.
 const NAME: f64 = 170.0;
 /// Line height of the names beside the curves, relative to the font size.
 const LEADING: f64 = 1.4;
@@ -26,8 +28,8 @@ struct Area {
     bottom: f64,
 }
 
-/// Returns whether all names fit beside their curves. Names of point series go elsewhere, since
-/// their samples would look like more points.
+/// Returns whether all names fit beside their curves. Names of point series are in the legend,
+/// because their samples would look like more points.
 pub(super) fn names_fit(plot: &Plot, layout: Layout) -> bool {
     let count = plot.series.len() as f64;
     plot.kind != Kind::Points
@@ -118,11 +120,11 @@ fn references(out: &mut Markup, plot: &Plot, y: &Placed, area: &Area) {
     }
 }
 
-/// Writes the references' names above their lines, over the curves.
+/// Writes the name of each reference above its line. The names are drawn on top of the curves.
 fn reference_names(out: &mut Markup, plot: &Plot, y: &Placed, area: &Area, font: f64) {
     let drawn = plot.references.iter().filter(|reference| has_place(reference.y, plot.y.scale));
     for (index, reference) in drawn.enumerate() {
-        // Alternate between both ends, so that neighbours rarely overlap.
+        // Alternate between both ends of the line, so that neighbouring names rarely overlap.
         let (x, anchor) =
             if index % 2 == 0 { (area.right - 6.0, "end") } else { (area.left + 6.0, "start") };
         let name = label::cut(&reference.label, font, area.right - area.left);
@@ -147,7 +149,7 @@ fn phase_starts(out: &mut Markup, phases: &[(f64, &str)], area: &Area) {
     }
 }
 
-/// Writes the phases' names at the top, over the curves.
+/// Writes the names of the phases at the top. The names are drawn on top of the curves.
 fn phase_names(out: &mut Markup, phases: &[(f64, &str)], area: &Area, font: f64) {
     for (index, (place, name)) in phases.iter().enumerate() {
         let end = phases.get(index + 1).map_or(area.right, |(next, _)| *next);
@@ -190,7 +192,7 @@ fn curve(out: &mut Markup, kind: Kind, runs: &[Vec<Placement>], look: Look) {
         put!(out, "\"/>\n");
     }
     let every = if kind == Kind::Points { 1 } else { count.div_ceil(MARKS).max(1) };
-    // Shift the marks, so that those of different series don't cover each other.
+    // Shift the marks, so that marks of different series don't cover each other.
     let first = look.colour() * every / 8;
     for (index, Placement { x, y, .. }) in runs.iter().flatten().enumerate() {
         if index % every == first || count == 1 {
@@ -200,7 +202,7 @@ fn curve(out: &mut Markup, kind: Kind, runs: &[Vec<Placement>], look: Look) {
     put!(out, "</g>\n");
 }
 
-/// Draws the spread: a band along a line, otherwise a whisker at each point.
+/// Draws the spread of the values. It is a band along a line, or else a whisker at each point.
 fn spreads(out: &mut Markup, kind: Kind, run: &[Placement]) {
     let ends: Vec<_> = run.iter().filter_map(|at| Some((at.x, at.spread?))).collect();
     if kind == Kind::Lines && ends.len() == run.len() && run.len() > 1 {

@@ -2,7 +2,7 @@
 
 use crate::markup::{Escaped, Markup, put};
 
-/// Returns an upper estimate of a text's width; fonts differ.
+/// Returns the estimated maximum width of a text. The exact width depends on the font.
 pub(super) fn width(text: &str, font: f64) -> f64 {
     text.chars().count() as f64 * font * 0.6
 }
@@ -21,7 +21,7 @@ pub(super) fn cut(text: &str, font: f64, room: f64) -> String {
     text.chars().take(letters.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Writes a text; `anchor` says which part of it is at `x`.
+/// Writes a text. `anchor` says which part of the text is at `x`.
 pub(super) fn write(out: &mut Markup, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
     put!(
         out,
@@ -30,7 +30,7 @@ pub(super) fn write(out: &mut Markup, class: &str, anchor: &str, (x, y): (f64, f
     );
 }
 
-/// Breaks a text into lines at most `room` wide; shortens words that are wider.
+/// Breaks a text into lines that are at most `room` wide. Shortens words that are wider.
 pub(super) fn wrap(text: &str, font: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -63,8 +63,8 @@ pub(super) fn title(
     }
 }
 
-/// Moves places apart by at least `gap`, as little as possible, between `from` and `to`, keeping
-/// their order. There must be enough room.
+/// Moves places as little as possible, so that the gap between neighbours is at least `gap`. The
+/// places keep their order and stay between `from` and `to`. There must be enough room.
 pub(super) fn spread(places: &mut [f64], gap: f64, from: f64, to: f64) {
     let mut least = from;
     for place in places.iter_mut() {

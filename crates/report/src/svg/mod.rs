@@ -11,15 +11,15 @@ use crate::ticks::has_place;
 use crate::{Axis, Kind, Plot, Point, Scale, number};
 pub(crate) use style::Looks;
 
-/// Sizes, in pixels if the page has room.
+/// The sizes of a drawing, in pixels. If the page is too narrow, the drawing shrinks.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     class: &'static str,
     width: f64,
-    /// Height of the area between the axes; bars use what they need.
+    /// The height of the area between the axes. Bars ignore it, and take the height they need.
     height: f64,
     font: f64,
-    /// Whether names are beside the curves, and values shown as tooltips.
+    /// Whether there is room for names beside the curves, and for tooltips with values.
     roomy: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn draw(out: &mut Markup, plot: &Plot, looks: &Looks<'_>, layout: Lay
     true
 }
 
-/// Returns whether the drawing contains the names.
+/// Returns whether the drawing contains the names of the series.
 pub(crate) fn names_are_beside(plot: &Plot, layout: Layout) -> bool {
     plot.kind == Kind::Bars || (layout.roomy && curves::names_fit(plot, layout))
 }
@@ -114,7 +114,7 @@ fn range_of(values: &[f64], axis: &Axis) -> Option<(f64, f64)> {
     pairs.reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
 }
 
-/// Iterates over all values drawn along `y`.
+/// Iterates over all values that are drawn along the `y` axis.
 fn y_values(plot: &Plot) -> impl Iterator<Item = f64> {
     let points = plot.series.iter().flat_map(|series| &series.points);
     let points = points.filter(|point| is_drawn(plot, point));

@@ -1,11 +1,12 @@
-//! The looks of series: a colour, a mark and a dash pattern, so that colour isn't the only cue.
+//! The looks of series. A look has a colour, a mark and a dash pattern, so that colour isn't the
+//! only cue.
 
 use std::collections::HashMap;
 
 use crate::markup::{Markup, put};
 use crate::{Page, Plot};
 
-/// The number of colours, and also of marks.
+/// The number of colours. There are as many marks.
 const COLOURS: usize = 8;
 const DASHES: [&str; 3] = ["", "7 4", "2 3"];
 const LOOKS: usize = COLOURS * DASHES.len();
@@ -20,7 +21,7 @@ impl Look {
         self.0 % COLOURS
     }
 
-    /// Returns an attribute for the dash pattern, or an empty string.
+    /// Returns an attribute for the dash pattern, or an empty string for a solid line.
     pub(super) fn dash(self) -> String {
         match DASHES[self.0 / COLOURS] {
             "" => String::new(),
@@ -66,12 +67,12 @@ impl Look {
     }
 }
 
-/// The looks of all names on a page; a name looks the same in all plots.
+/// The looks of all names on a page. A name has the same look in all plots.
 pub(crate) struct Looks<'a>(HashMap<&'a str, Look>);
 
 impl<'a> Looks<'a> {
-    /// Assigns looks in the order in which names appear. A name gets the least used look, with a
-    /// colour that its plot doesn't have yet, if possible.
+    /// Assigns looks to names, in the order in which the names appear. A name gets the least used
+    /// look. If possible, the look has a colour that is new in its plot.
     pub(crate) fn of(page: &'a Page) -> Self {
         let mut looks: HashMap<&str, Look> = HashMap::new();
         let mut given = [0; LOOKS];
@@ -95,12 +96,12 @@ impl<'a> Looks<'a> {
         Self(looks)
     }
 
-    /// Returns the look of a name, if a series has it.
+    /// Returns the look of a name, if there is a series with this name.
     pub(super) fn of_name(&self, name: &str) -> Option<Look> {
         self.0.get(name).copied()
     }
 
-    /// Returns the looks of a plot's series: all different, if there are enough.
+    /// Returns the looks of a plot's series. They are all different, if there are enough looks.
     pub(crate) fn of_plot(&self, plot: &Plot) -> Vec<Look> {
         let mut looks: Vec<Look> = Vec::new();
         for series in &plot.series {
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn look_is_the_same_per_name_and_different_within_a_plot() {
+    fn each_name_has_one_look_and_looks_differ_within_a_plot() {
         let names: Vec<String> = (0..9).map(|name| name.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (many, few) = (plot(&names), plot(&["new", "0", "8"]));

@@ -5,19 +5,20 @@ use crate::invalid::at_least_one;
 /// An attack on adaptive cuckoo filters (Reviriego et al., in §2.5 of the adaptive quotient
 /// filter's paper).
 ///
-/// It finds a sequence of queries in which every query is a mistake and which leaves the filter in
-/// the state it started in. The sequence can be replayed forever.
+/// It finds a sequence of queries that are all mistakes, and that leaves the filter in the state in
+/// which it started. The sequence can be replayed forever.
 ///
 /// Such a sequence exists if a fingerprint has few states and every mistake moves it to the next
-/// state: the queries that collide in one state bring back the state in which others collide. The
-/// search needs no knowledge of the filter:
+/// state: the queries that collide in one state move the fingerprint to a state in which other
+/// queries collide. The search needs no knowledge of the filter:
 ///
 /// 1. Collect keys that were mistakes.
 /// 2. Query all of them several times, and drop those that are no longer mistakes. The remaining
 ///    keys take turns.
 /// 3. Query them in order, repeatedly, and drop those that are not mistakes. Dropping is safe
-///    because a correct answer doesn't change the filter. A fingerprint whose state doesn't match
-///    the first of its queries joins at a later one. After a few passes, only cycles remain.
+///    because a correct answer doesn't change the filter. If the state of a fingerprint doesn't
+///    match the first of its queries, it matches a later one. After a few passes, only cycles
+///    remain.
 #[derive(Clone, Debug)]
 pub struct AdaptationLoop {
     sequence: Vec<u64>,
@@ -30,9 +31,8 @@ pub struct AdaptationLoop {
 pub struct AdaptationLoopConfig {
     /// Maximum number of random keys to query.
     pub search: u64,
-    /// Maximum number of mistakes to collect. A loop needs several mistakes per fingerprint, so
-    /// this should be several times the number of members times the number of states per
-    /// fingerprint.
+    /// Maximum number of mistakes to collect. A loop needs several mistakes per fingerprint. So
+    /// choose several times (members × states per fingerprint).
     pub pool: u64,
     /// How many times to query all keys before dropping those that are no longer mistakes; at least
     /// the number of states per fingerprint.
@@ -48,7 +48,7 @@ impl Default for AdaptationLoopConfig {
 }
 
 impl AdaptationLoop {
-    /// Searches for a loop; the sequence is empty if none is found.
+    /// Searches for a loop. If none is found, the sequence is empty.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl AdaptationLoop {
         &self.sequence
     }
 
-    /// Returns what the search cost.
+    /// Returns the number, the mistakes and the cost of the queries in the search.
     pub fn spent(&self) -> Tally {
         self.spent
     }

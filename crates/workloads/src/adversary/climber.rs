@@ -6,15 +6,14 @@ use crate::Invalid;
 use crate::invalid::{at_least_one, share};
 use crate::random::{Random, random};
 
-/// An attacker that learns which of several [`Move`]s costs its victim most per query, repeats
-/// those moves, and keeps *sequences* of queries that stay expensive when repeated.
+/// An attacker that learns which of several [`Move`]s cost its victim most per query, and repeats them. It
+/// also keeps *sequences* of queries that stay expensive when repeated.
 ///
 /// It remembers keys that were mistakes recently, and its best sequences. It builds new sequences
 /// from the remembered keys and tries their neighbours. The worth of a sequence is the cost per
-/// query of its last play. A sequence is cut down to its mistakes unless almost all of it were
-/// mistakes.
+/// query when it was last played. If a sequence has too few mistakes, only its mistakes are kept.
 ///
-/// It adjusts to the filter without knowing it: it becomes a collector if the filter doesn't learn,
+/// It adapts to the filter without knowing it. It becomes a collector if the filter doesn't learn,
 /// a loop finder if fingerprints have few states, and a crawler if the hash function keeps
 /// neighbours together. Against an adaptive filter, no move is worth more than random queries.
 #[derive(Clone, Debug)]
@@ -59,11 +58,12 @@ pub struct ClimberConfig {
     pub mistakes: usize,
     /// Number of sequences to keep.
     pub sequences: usize,
-    /// Queries per move that queries single keys, and the length of the shortest new sequences.
+    /// Number of queries in a move that asks for single keys. It is also the minimum length of a new
+    /// sequence.
     pub batch: usize,
     /// Maximum number of queries per sequence.
     pub longest: usize,
-    /// Share of the queries whose move is chosen at random; the others use the best move.
+    /// Share of the queries whose move is chosen at random. The other queries use the best move.
     pub curiosity: f64,
 }
 
@@ -222,8 +222,8 @@ impl Climber {
         tally
     }
 
-    /// Plays a sequence, and keeps it if it is among the best. Keeps only its mistakes if their
-    /// share is low. A few correct answers are tolerated: other clients may have caused them.
+    /// Plays a sequence, and keeps it if it is among the best. Keeps only its mistakes if their share is low.
+    /// A few correct answers are tolerated, because other clients may have caused them.
     fn play(&mut self, victim: &mut impl Victim, sequence: Vec<u64>) -> Tally {
         let mut tally = Tally::default();
         let mistakes = self.judge.mistakes(victim, &sequence, &mut tally);
@@ -238,8 +238,8 @@ impl Climber {
     }
 }
 
-/// Returns a key that differs from `key` in one bit, or by at most 16: close by any measure that a
-/// poor hash function could preserve.
+/// Returns a key that differs from `key` in one bit, or by at most 16. A poor hash function could
+/// keep such neighbours together.
 fn neighbour(key: u64, random: &mut Random) -> u64 {
     if random.random() {
         key ^ 1 << random.random_range(0..u64::BITS)

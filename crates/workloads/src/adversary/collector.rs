@@ -62,13 +62,14 @@ impl Collector {
         &self.collected
     }
 
-    /// Returns what collecting them cost, without the calibration queries.
+    /// Returns the number, the mistakes and the cost of the collecting queries, without the calibration
+    /// queries.
     pub fn spent(&self) -> Tally {
         self.spent
     }
 
-    /// Mixes a share of `hostile` replayed mistakes into the queries of `others`. If nothing was
-    /// collected, all queries are the others'.
+    /// Mixes replayed mistakes into the queries of `others`. `hostile` is the share of replayed mistakes. If
+    /// nothing was collected, all queries come from `others`.
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@ impl Memory {
         if self.keys.is_empty() {
             return Vec::new();
         }
-        // The keys are in random order, so any consecutive ones will do.
+        // The keys are in random order, so consecutive ones are a random choice.
         let start = random.random_range(0..self.keys.len());
         self.keys.iter().cycle().skip(start).take(count.min(self.keys.len())).copied().collect()
     }

@@ -30,9 +30,9 @@ impl<F: FnMut(u64) -> Reply> Victim for F {
 pub struct Tally {
     /// Number of queries.
     pub queries: u64,
-    /// Number of mistakes among them.
+    /// Number of queries that were mistakes.
     pub mistakes: u64,
-    /// Their total cost.
+    /// Total cost of the queries.
     pub cost: u64,
 }
 
@@ -62,17 +62,17 @@ pub struct Judge {
     slow: u64,
 }
 
-/// A query that costs more than this many times the median went to the disk.
+/// A query that costs more than this many times the median has read the disk.
 const FACTOR: u64 = 4;
 
 impl Judge {
-    /// Creates a judge that takes costs above `slow` for a mistake.
+    /// Creates a judge that takes a miss that costs more than `slow` for a mistake.
     pub const fn new(slow: u64) -> Self {
         Self { slow }
     }
 
-    /// Learns what is slow from the median cost of random queries: any useful filter answers more
-    /// than half of them without the disk.
+    /// Measures the median cost of random queries, to learn which costs are slow. Any useful filter
+    /// answers more than half of them without the disk.
     pub fn calibrate(victim: &mut impl Victim, random: &mut Random) -> Self {
         let mut costs = [(); 255].map(|()| victim.ask(random.random()).cost);
         costs.sort_unstable();
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn slow_miss_is_a_mistake() {
-        // Some noise, and a disk that takes fifty times as long.
+        // The costs have some noise, and the disk takes fifty times as long as the filter.
         let mut victim = |key: u64| Reply {
             is_found: false,
             cost: 100 + key % 50 + if key.is_multiple_of(20) { 5000 } else { 0 },

@@ -1,12 +1,12 @@
 use super::{Judge, Tally, Victim};
 
-/// The attacker that plays in rounds, from the telescoping filter's evaluation (§6.1) and the game
-/// in which Bender et al. define adaptivity.
+/// An attacker that drops, round by round, the queries that were not mistakes. It is from the telescoping
+/// filter's evaluation (§6.1), and from the game by which Bender et al. define adaptivity.
 ///
 /// It starts with a set of queries, and repeats each of them several times per round. Queries that
 /// were never a mistake during a round are dropped. If the filter repairs its mistakes for good,
-/// the set is soon empty. Otherwise the remaining queries are ones that the filter can't answer
-/// correctly all at once.
+/// the set is soon empty. Otherwise, the filter can't answer all of the remaining queries correctly
+/// at the same time.
 #[derive(Clone, Debug)]
 pub struct Whittling {
     queries: Vec<u64>,
@@ -17,7 +17,7 @@ pub struct Whittling {
 /// One round of a [`Whittling`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// Number of queries at its beginning.
+    /// Number of queries at the beginning of the round.
     pub candidates: usize,
     /// Number of queries that were a mistake at least once.
     pub survivors: usize,

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use super::{LoadError, Source, open};
 
-/// The non-empty lines of a text, without line endings: a file of keys.
+/// An iterator over the non-empty lines of a file of keys, without line endings.
 ///
 /// Keys are bytes and needn't be UTF-8. Line endings are LF or CRLF.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_keys_come_back(
+        fn every_written_key_is_read_back(
             keys in proptest::collection::vec("[^\r\n]{1,20}", 0..20),
             end in prop_oneof![Just("\n"), Just("\r\n")],
         ) {

@@ -10,14 +10,14 @@ pub struct Access {
     pub time: u64,
     /// The SCSI command: 0x28 reads, 0x2A writes.
     pub operation: u8,
-    /// Number of bytes.
+    /// Number of bytes that were read or written.
     pub size: u64,
-    /// The first block.
+    /// The number of the first block.
     pub block: u64,
 }
 
-/// A trace of accesses to the blocks of a disk, as CSV. Like most real workloads, it is skewed,
-/// local and repetitive.
+/// A trace of accesses to the blocks of a disk, as CSV. Like most real workloads, such a trace is
+/// skewed, local and repetitive.
 ///
 /// The first line names the columns. Reads the columns `time`, `op` (two hexadecimal digits),
 /// `size` and `lbn`, in any order, and ignores others. Fields must not contain commas.

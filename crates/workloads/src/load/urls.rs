@@ -29,7 +29,7 @@ pub enum Kind {
 pub struct Entry {
     /// The directories that contain the file, separated by `/`.
     pub category: String,
-    /// Which of the two files contains it.
+    /// Whether the file that contains the line lists domains or URLs.
     pub kind: Kind,
     /// The line.
     pub text: Vec<u8>,
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_read_in_order() {
+    fn lists_in_a_directory_tree_are_read_in_path_order() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         for category in ["spyware", "hobby/games", "hobby/cooking"] {

@@ -27,9 +27,9 @@ pub struct ChurnConfig {
     pub members: u64,
     /// Number of queries.
     pub queries: u64,
-    /// Share of the queries after which members are replaced.
+    /// The interval between replacements, as a share of all queries.
     pub every: f64,
-    /// Share of the members replaced each time.
+    /// Share of the members that are replaced each time.
     pub replaced: f64,
     /// Share of the queries that ask for a member.
     pub hits: f64,
@@ -43,8 +43,8 @@ impl Default for ChurnConfig {
     }
 }
 
-/// Queries, interrupted by replacing many members at once. New members collide with frequent
-/// queries, and what the filter learnt about the removed members is lost.
+/// A stream of queries that is interrupted to replace many members at once. New members collide
+/// with frequent queries, and the filter loses what it learnt about the removed members.
 #[derive(Clone, Debug)]
 pub struct Churn<Q> {
     config: ChurnConfig,
@@ -57,7 +57,7 @@ pub struct Churn<Q> {
     /// Number of queries after which members are replaced next.
     due: u64,
     burst: Range<usize>,
-    /// The new member to insert next: its predecessor has just been removed.
+    /// The new member to insert next, because the member that it replaces has just been removed.
     arriving: Option<u64>,
     random: Random,
 }
@@ -102,15 +102,15 @@ impl<Q: Iterator<Item = u64>> Churn<Q> {
         self.config.queries as f64 * self.config.every
     }
 
-    /// Returns when members are replaced next. Computed from the total rather than summed up, so
-    /// that rounding doesn't change the number of replacements.
+    /// Returns the number of queries after which members are replaced next. This is computed from the total
+    /// and not summed up, so that rounding doesn't change the number of replacements.
     fn next_due(&self) -> u64 {
         (self.interval() * (self.churns + 1) as f64).round() as u64
     }
 
-    /// Removes a random member that isn't new, and makes a new one the next to insert.
+    /// Removes a random old member, and makes a new one the next to insert.
     fn replace(&mut self, at: usize) -> Event {
-        // New members are at the front; each place is drawn from those after it, as in a shuffle.
+        // The places before `at` hold new members. As in a shuffle, draw from `at` and the places after it.
         let other = self.random.random_range(at..self.members.len());
         self.members.swap(at, other);
         self.arriving = Some(self.newest);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn replacements_are_even_if_queries_are_not_divisible_by_ten() {
+    fn rounding_does_not_change_the_number_of_replacements() {
         let config = ChurnConfig { members: 1, queries: 15, replaced: 1.0, ..SMALL };
         let events = Churn::new(config, 0.., 1).unwrap();
         assert_eq!(events.filter(|event| matches!(event, Event::Remove(_))).count(), 9);

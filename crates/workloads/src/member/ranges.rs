@@ -17,7 +17,7 @@ pub enum Endpoints {
     ///
     /// The distance is at most `2^(30·(1 - degree))`.
     Correlated {
-        /// From 0 (within 2^30) to 1 (right after the member).
+        /// How close ranges are to members, from 0 (within 2^30) to 1 (right after the member).
         degree: f64,
     },
     /// Anywhere, independent of the members: one of `universe` points, drawn by Zipf's law.
@@ -28,14 +28,14 @@ pub enum Endpoints {
 }
 
 impl Endpoints {
-    /// The evaluation's CORRELATED: at most 64 after a member.
+    /// The CORRELATED ranges of the evaluation: they begin at most 64 after a member.
     pub const CORRELATED: Self = Self::Correlated { degree: 0.8 };
-    /// The evaluation's UNCORRELATED; it doesn't state the universe.
+    /// The UNCORRELATED ranges of the evaluation. The evaluation doesn't state the universe.
     pub const UNCORRELATED: Self = Self::Uncorrelated { universe: 1_000_000_000 };
 }
 
-/// Ranges that contain no member, as in the evaluation of the Aeris filter (§5.2): all of one
-/// length, some far more frequent than others, near to members or not.
+/// Ranges that contain no member, as in the evaluation of the Aeris filter (§5.2). All have the
+/// same length. Some are far more frequent than others. They are near members or anywhere.
 ///
 /// If ranges are near to members, a range filter that only looks at the first bits of keys fails.
 /// If a frequent range is a mistake, a filter that can't learn fails.
@@ -45,7 +45,7 @@ pub struct Ranges<'a> {
     endpoints: Endpoints,
     length: u64,
     law: Zipf,
-    /// Determines which rank gets which point.
+    /// Determines the point of each rank.
     salt: u64,
     random: Random,
 }
@@ -103,7 +103,7 @@ impl<'a> Ranges<'a> {
     }
 }
 
-/// Never ends, unless the members are so dense that no range seems to fit between them.
+/// The iteration ends only if the members are so dense that no range seems to fit between them.
 impl Iterator for Ranges<'_> {
     type Item = RangeInclusive<u64>;
 
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_config_is_an_error_and_dense_members_end_the_iteration() {
+    fn an_invalid_config_is_refused_and_the_iteration_ends_if_members_are_too_dense() {
         let refused = |members: &[u64], endpoints, length| {
             Ranges::new(members, endpoints, length, 1.5, 1).is_err()
         };

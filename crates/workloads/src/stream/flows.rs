@@ -7,14 +7,14 @@ use crate::Invalid;
 use crate::invalid::{at_least_one, share};
 use crate::random::{Random, random};
 
-/// Packets on a network link, each as the number of its flow.
+/// A stream of packets on a network link. Each packet is represented by the number of its flow.
 ///
-/// It reproduces the properties that network measurements agree on and that matter to a filter:
+/// The stream has the properties that network measurements agree on and that matter to a filter:
 ///
 /// - most flows have few packets, and few flows have most packets: sizes follow a Pareto law whose
 ///   variance is infinite;
-/// - packets come in trains: the next packet is often of the same flow;
-/// - a flow's packets are close together in time, among those of other open flows;
+/// - packets come in trains: the next packet often belongs to the same flow;
+/// - a flow's packets are close together in time, mixed with those of other open flows;
 /// - some pairs of hosts return, others appear once: numbers below [`known`](FlowsConfig::known)
 ///   return by a Zipfian law, the others are new.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ impl Flows {
     /// If a number is 0, a probability isn't from 0 to 1, or an exponent isn't above 0.
     pub fn new(config: FlowsConfig, seed: u64) -> Result<Self, Invalid> {
         at_least_one("the number of open flows", config.open.into())?;
-        at_least_one("the most packets of a flow", config.most)?;
+        at_least_one("the maximum number of packets per flow", config.most)?;
         share("the probability of a train", config.train)?;
         share("the probability of returning", config.returning)?;
         if !(config.tail.is_finite() && config.tail > 0.0) {
@@ -155,7 +155,7 @@ mod tests {
         assert!(small > 0.5, "{small} of the flows are small");
     }
 
-    /// Hill's estimator over complete flows of new hosts.
+    /// Uses Hill's estimator over complete flows of new hosts.
     #[test]
     fn tail_exponent_is_as_configured() {
         for tail in [0.9, 1.2, 1.6] {

@@ -9,10 +9,10 @@ use crate::random::random;
 /// Zipf's law over the numbers `0..universe`: `n` has a probability proportional to
 /// `1/(n+1)^exponent`.
 ///
-/// Uses rejection-inversion (Hörmann and Derflinger 1996): it draws a point under a curve above the
-/// histogram by inverting the curve's integral, and rejects the point in the rare case that it
-/// isn't in the histogram. So it takes constant memory and time for any universe, and needs no
-/// truncated table. The formula of the integral avoids cancellation near the exponent 1.
+/// Uses rejection-inversion (Hörmann and Derflinger 1996): it draws a point under a curve that lies
+/// above the histogram, by inverting the curve's integral. In the rare case that the point isn't in
+/// the histogram, it rejects the point. So it takes constant memory and time for any universe, and
+/// needs no truncated table. The formula of the integral avoids cancellation near the exponent 1.
 ///
 /// Floats have 53 bits. For large numbers they can't distinguish the curve from the histogram, but
 /// there the two differ by less than one part in 2^40, so nothing is rejected. Where neighbouring
@@ -27,7 +27,8 @@ use crate::random::random;
 pub struct Zipf {
     universe: u64,
     exponent: f64,
-    /// The integral up to the left end of the first rank, and to the right end of the last.
+    /// The integrals up to the left end of the first rank (`from`) and up to the right end of the last rank
+    /// (`to`).
     from: f64,
     to: f64,
     /// A point at most this far below its rank is always in the histogram.
@@ -36,7 +37,7 @@ pub struct Zipf {
 
 /// Points at or above this rank are never rejected.
 const FAR: u64 = 1 << 20;
-/// Number of bits drawn by the law; the lower bits of longer ranks are uniform.
+/// Number of upper bits that are drawn by the law. If a rank is longer, its lower bits are uniform.
 const FINE_BITS: u32 = 32;
 
 impl Zipf {
@@ -116,12 +117,12 @@ impl Distribution<u64> for Zipf {
     }
 }
 
-/// `(e^t - 1)/t`, also at 0.
+/// Returns `(e^t - 1)/t`, or its limit if `t` is 0.
 fn expm1_over(t: f64) -> f64 {
     if t.abs() > 1e-8 { expm1(t) / t } else { 1.0 + t / 2.0 }
 }
 
-/// `log(1 + t)/t`, also at 0.
+/// Returns `log(1 + t)/t`, or its limit if `t` is 0.
 fn log1p_over(t: f64) -> f64 {
     if t.abs() > 1e-8 { log1p(t) / t } else { 1.0 - t / 2.0 }
 }

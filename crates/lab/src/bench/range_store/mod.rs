@@ -1,8 +1,8 @@
 //! `twiceshy-lab bench range-store`: stores on disk with different range filters.
 //!
-//! As in `bench store`, all stores have the same memory, are compacted before the queries, and take
-//! turns. The adaptive store keeps a reverse map on its disk and records its mistakes; its figures
-//! include the cost.
+//! All stores have the same memory. They are compacted before the queries, and take turns. The
+//! adaptive store keeps a reverse map on its disk, and records its mistakes. Its figures include
+//! the cost of both.
 
 mod run;
 mod setup;
@@ -27,13 +27,14 @@ pub(crate) struct Options {
     /// Number of keys per range.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     range: u64,
-    /// Number of queries per share of hostile ones, and of queries that the adversary learns from.
+    /// Number of queries for each share of hostile queries. The adversary first learns from as many
+    /// queries.
     #[arg(long, default_value_t = 1 << 19, value_parser = positive)]
     queries: usize,
-    /// Size of the engine's block cache in bytes, in addition to our filter.
+    /// Size of the engine's block cache in bytes. The memory of our filter is not included.
     #[arg(long, default_value_t = 1 << 20)]
     cache_bytes: u64,
-    /// Planned false-positive rate of all filters: 2 to the minus this number.
+    /// Planned false-positive rate of all filters: 1 divided by 2 to the power of this number.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=16))]
     rate_bits: u32,
     /// Directory for the stores, which are removed afterwards [default: the system's temporary
@@ -45,7 +46,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// The share of the throughput that should remain if 10 % of the queries are hostile.
+/// The share of its throughput that a store should keep if 10 % of the queries are hostile.
 const AT_LEAST: f64 = 0.95;
 
 /// Number of turns per setup.
@@ -57,18 +58,18 @@ struct Row {
     setup: &'static str,
     range: u64,
     hostile_percent: f64,
-    /// Thousands per second by the wall clock, in the median turn.
+    /// Thousands of queries per second by the wall clock, in the median turn.
     kops: f64,
-    /// Ratio to the same setup without hostile queries.
+    /// The ratio to the throughput of the same setup without hostile queries.
     kept: f64,
-    /// Disk visits per 1000 queries.
+    /// The number of disk visits per 1000 queries.
     visits: f64,
-    /// Intervals of the reverse map read per 1000 queries.
+    /// The number of intervals that were read from the reverse map, per 1000 queries.
     listed: f64,
     repeated_mistakes: u64,
     traffic: Traffic,
     filter_bytes: u64,
-    /// Bytes of the filter and the block cache.
+    /// The memory of the filter and the block cache, in bytes.
     memory_bytes: u64,
     disk_bytes: u64,
     /// Load of our filter after the last query.
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn adaptive_store_repeats_no_mistake_and_memory_is_equal() {
+    fn adaptive_store_repeats_no_mistake_and_all_stores_use_equal_memory() {
         for range in [1, 32] {
             let rows = rows(&options(range));
             assert_eq!(rows.len(), Kind::ALL.len() * SHARES.len());
@@ -184,9 +185,9 @@ mod tests {
         }
     }
 
-    /// Before any repair, the store's filter equals the Memento filter.
+    /// Before any repair, the adaptive store's filter answers like the Memento filter.
     #[test]
-    fn unrepaired_store_makes_the_mistakes_of_its_filter() {
+    fn store_without_repairs_makes_the_mistakes_of_the_memento_filter() {
         let shape = RangeShape::new(2000, 32, 6, 1);
         let work = Work { warm_up: 4000, queries: 1, turns: 1 };
         let seen = play(&Size { shape, cache_bytes: 1 << 20 }, &work, None);

@@ -1,5 +1,5 @@
-//! The paper's attack: an adversary notes which empty ranges went to the disk, and mixes them into
-//! other clients' queries.
+//! Runs the paper's attack. An adversary notes which empty ranges cost a disk visit, and mixes them
+//! into other clients' queries.
 
 use super::setup::{Asked, Kind, Setup, Size};
 use crate::bench::measure::{self, Traffic};
@@ -11,17 +11,17 @@ use std::time::Instant;
 use tempfile::TempDir;
 use twiceshy_workloads::key::scatter;
 
-/// Shares of the adversary's queries, per 1000.
+/// The adversary's shares of the queries, per 1000.
 pub(crate) const SHARES: [u64; 4] = [0, 10, 50, 100];
 
-/// Numbers of queries.
+/// The numbers of queries and turns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
-    /// Queries that the adversary learns from.
+    /// The number of queries that the adversary learns from.
     pub(crate) warm_up: usize,
-    /// Queries per turn.
+    /// The number of queries per turn.
     pub(crate) queries: usize,
-    /// Turns per setup and share of hostile queries.
+    /// The number of turns for each setup and share of hostile queries.
     pub(crate) turns: usize,
 }
 
@@ -29,19 +29,20 @@ pub(crate) struct Work {
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) queries: u64,
-    /// Thousands per second, by turn.
+    /// Thousands of queries per second in each turn.
     kops: Vec<f64>,
-    /// Disk visits.
+    /// The number of disk visits.
     pub(crate) visits: u64,
-    /// Repeated disk visits.
+    /// The number of disk visits for ranges that had cost a visit before.
     pub(crate) repeated: u64,
-    /// Intervals of the reverse map that were read.
+    /// The number of intervals that were read from the reverse map.
     pub(crate) listed: u64,
     pub(crate) traffic: Traffic,
 }
 
 impl Tally {
-    /// Returns thousands per second in the median turn, which interruptions hardly affect.
+    /// Returns thousands of queries per second in the median turn. Interruptions hardly affect the
+    /// median.
     pub(crate) fn kops(&self) -> f64 {
         median(self.kops.clone())
     }
@@ -56,11 +57,11 @@ impl Tally {
 pub(crate) struct Seen {
     pub(crate) kind: Kind,
     pub(crate) warm_up: Tally,
-    /// Totals by share of hostile queries.
+    /// The totals for each share of hostile queries.
     pub(crate) shares: [Tally; SHARES.len()],
     /// Load of our filter before the first query and after the last.
     pub(crate) load: Option<[f64; 2]>,
-    /// Mistakes kept in memory.
+    /// The number of mistakes that are kept in memory.
     pub(crate) mistakes: u64,
     pub(crate) filter_bytes: u64,
     pub(crate) memory_bytes: u64,
@@ -85,7 +86,8 @@ impl Run {
         Self { setup, length, mistakes: HashSet::new(), _directory: directory }
     }
 
-    /// Queries empty ranges, given by their first keys. Returns the ranges that went to the disk.
+    /// Queries the empty ranges that begin at `firsts`. Returns the first keys of those that cost a
+    /// disk visit.
     fn ask(&mut self, firsts: &[u64], tally: &mut Tally) -> Vec<u64> {
         let before = Traffic::so_far();
         let start = Instant::now();
@@ -106,10 +108,10 @@ impl Run {
         ranges
     }
 
-    /// Lets the adversary query the ranges that begin at `strangers`. Returns the ranges that went to
-    /// the disk.
+    /// Lets the adversary query the ranges that begin at `strangers`. Returns the first keys of
+    /// those that cost a disk visit.
     fn learn(&mut self, mut strangers: impl Iterator<Item = u64>, tally: &mut Tally) -> Vec<u64> {
-        /// Ranges per batch, to bound the memory.
+        /// The number of ranges per batch. It bounds the memory.
         const CHUNK: usize = 1 << 20;
         let mut learnt = Vec::new();
         loop {

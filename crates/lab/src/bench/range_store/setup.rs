@@ -1,4 +1,4 @@
-//! The setups: an ordered store with different range filters.
+//! The setups: ordered stores that differ in their range filters.
 
 use crate::contestant::range::{Keys, RangeContestant, RangeKind, RangeShape};
 use std::ops::Bound::Included;
@@ -18,21 +18,21 @@ const VALUE_BYTES: usize = 504;
 /// The size of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// Shape of the filters; the remainder bits follow from the planned rate.
+    /// The shape of the filters. The planned rate determines the remainder bits.
     pub(crate) shape: RangeShape,
-    /// Size of the engine's block cache in bytes, in addition to our filter.
+    /// The size of the engine's block cache in bytes. The memory of our filter is not included.
     pub(crate) cache_bytes: u64,
 }
 
 impl Size {
-    /// Size of a key and its value in bytes.
+    /// The size of a key and its value in bytes.
     pub(crate) const PAIR_BYTES: u64 = 8 + VALUE_BYTES as u64;
 
     /// Opens an empty adaptive store.
     fn store<B: Backend>(&self, backend: B) -> RangeStore<u64, B> {
         let RangeShape { slots, longest_range, remainder_bits, seed, .. } = self.shape;
         let rate = f64::from(remainder_bits).exp2().recip();
-        // The number of members for which a store plans a filter of this many slots.
+        // Find the number of members for which a store would plan this many slots.
         let filter = AdaptiveRangeFilter::<u64>::builder().longest_range(longest_range);
         let plan = filter.false_positive_rate(rate).slots(slots).plan().expect("a possible filter");
         OpenOptions::new()
@@ -45,15 +45,15 @@ impl Size {
     }
 }
 
-/// The filter in front of the keys on disk.
+/// The filter that a store asks before it reads its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Our store: the Aeris filter, with a reverse map on disk.
+    /// Our store. It has the Aeris filter, and a reverse map on disk.
     Adaptive,
     /// The Aeris filter without repairs and without a reverse map.
     Memento,
     Grafite,
-    /// Truncated keys, with the memory of `Memento`.
+    /// A set of truncated keys that takes as much memory as `Memento`.
     Truncated,
 }
 
@@ -71,9 +71,9 @@ impl Kind {
         }
     }
 
-    /// Builds the filter, unless it is the adaptive store's.
+    /// Builds the filter. Returns `None` for the adaptive store, which builds its own.
     fn filter(self, size: &Size, sorted: &[u64]) -> Option<Box<dyn RangeContestant>> {
-        // A range touches two partitions, so ours needs one bit more for the same rate.
+        // A range can touch two partitions, so our filter needs one more bit for the same rate.
         let remainder_bits = size.shape.remainder_bits + 1;
         let ours = RangeShape { remainder_bits, ..size.shape };
         let (kind, shape) = match self {
@@ -100,18 +100,19 @@ enum Guard {
     Filter { filter: Box<dyn RangeContestant>, disk: Box<Disk> },
 }
 
-/// Queries that reached the disk.
+/// The queries that reached the disk.
 #[derive(Default)]
 pub(crate) struct Asked {
-    /// First keys of the ranges that a filter answered "maybe".
+    /// The first keys of the ranges for which the filter answered "maybe".
     pub(crate) ranges: Vec<u64>,
-    /// Number of intervals of the reverse map.
+    /// The number of intervals that were read from the reverse map.
     pub(crate) listed: u64,
 }
 
 impl Setup {
-    /// Creates the store in a directory and fills it with sorted keys. All setups have the same
-    /// memory: if a filter is smaller than our store's, the cache gets the difference.
+    /// Creates the store in a directory, and fills it with sorted keys. If the filter is smaller
+    /// than that of our store, the cache gets the difference, so that all setups have the same
+    /// memory.
     pub(crate) fn new(kind: Kind, directory: &Path, size: &Size, sorted: &[u64]) -> Self {
         let filter = kind.filter(size, sorted);
         let ours = size.store(MemoryBackend::new()).stats().filter_bytes;
@@ -209,7 +210,7 @@ fn engine(directory: &Path, cache_bytes: u64) -> FjallBackend {
     let mut options = FjallOptions::default();
     options.cache_bytes = cache_bytes;
     options.memtable_bytes = 4 << 20;
-    // A small journal keeps little data on the disk twice.
+    // Keep the journal small, because its data is on the disk twice.
     options.journal_bytes = 64 << 20;
     FjallBackend::open(directory, options).expect("a directory of its own")
 }

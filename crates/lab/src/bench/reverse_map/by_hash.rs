@@ -1,5 +1,5 @@
-//! Our reverse map: members in hash order. An insert is a blind write, and a mistake is one short
-//! scan.
+//! Our reverse map, which holds the members in hash order. An insert is a blind write, and a repair
+//! is one short scan.
 
 use super::pages::{PagedMap, Traffic};
 use super::{KEY_BYTES, Key, Mapped};

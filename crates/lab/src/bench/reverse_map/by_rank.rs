@@ -1,8 +1,9 @@
-//! The reverse map of the `AdaptiveQF` paper: by minirun and rank.
+//! The reverse map of the `AdaptiveQF` paper, which is ordered by minirun and rank.
 //!
-//! A new member goes to the end of its minirun, so the filter knows its rank and an insert is a
-//! blind write here too. A removal needs more: only the map knows which of the members with the
-//! same fingerprint to remove, and the ranks of those after it change.
+//! A new member goes to the end of its minirun, so the filter knows its rank. So an insert is a
+//! blind write here, too. A removal needs reads, because only the map knows which of the members
+//! with the same fingerprint to remove. It also changes the ranks of the members after the removed
+//! one.
 
 use super::pages::{PagedMap, Traffic};
 use super::quotient::QuotientModel;
@@ -19,7 +20,7 @@ pub(super) struct ByRank {
 impl ByRank {
     pub(super) fn new(hasher: KeyedHasher, log2_slots: u32, remainder_bits: u32) -> Self {
         let filter = QuotientModel::new(log2_slots, remainder_bits);
-        // Minirun and rank fit in 8 bytes.
+        // A minirun and a rank together fit in 8 bytes.
         let map = PagedMap::new((0, 0), size_of::<u64>() + KEY_BYTES);
         Self { hasher, filter, map, traffic: Traffic::default() }
     }

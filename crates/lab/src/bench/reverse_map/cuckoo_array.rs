@@ -1,33 +1,33 @@
-//! An array parallel to an adaptive cuckoo filter (Mitzenmacher et al.).
+//! A reverse map that is an array parallel to an adaptive cuckoo filter (Mitzenmacher et al.).
 //!
-//! Once a fingerprint was changed to repair a mistake, it no longer tells where its key may go, or
-//! which fingerprint it has there. So each kick reads the key that it moves.
+//! A repair changes a fingerprint. After that, the fingerprint no longer determines the other
+//! bucket of its key, or the key's fingerprint there. So each kick reads the key that it moves.
 //!
-//! The number of kicks depends on where a place for a new key is searched. The `AdaptiveQF`'s
-//! authors count 0.62 per insert (table 1) with code that kicks as soon as the first bucket is
-//! full: [`Haste::Hasty`]. Looking into the second bucket first, as cuckoo filters do, needs little
-//! more than half as many.
+//! The number of kicks depends on when a new key kicks out another key. The `AdaptiveQF`'s authors
+//! count 0.62 kicks per insert (table 1). Their code kicks as soon as the first bucket is full,
+//! which is [`Haste::Hasty`] here. Cuckoo filters usually look into the second bucket first, which
+//! needs little more than half as many kicks.
 
 use super::super::random::Random;
 use super::pages::{PAGE_BYTES, Traffic};
 use super::{KEY_BYTES, Key, Mapped};
 use twiceshy::{Hash, hash::KeyedHasher};
 
-/// Slots per bucket.
+/// The number of slots per bucket.
 const WAYS: usize = 4;
 
-/// Number of fingerprints that a key cycles through.
+/// The number of fingerprints that a key cycles through.
 const SELECTORS: u32 = 4;
 
 /// Maximum number of kicks per insert.
 const KICKS: usize = 500;
 
-/// The condition for a new key to kick out another key.
+/// When a new key kicks out another key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Haste {
-    /// The new key's two buckets are full.
+    /// When both buckets of the new key are full.
     Patient,
-    /// The new key's first bucket is full.
+    /// When the first bucket of the new key is full.
     Hasty,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct CuckooArray {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Fingerprint {
-    /// The index among the key's fingerprints.
+    /// Which of the key's fingerprints is stored.
     selector: u32,
     bits: u32,
 }
@@ -149,7 +149,7 @@ impl Mapped for CuckooArray {
     fn ask(&mut self, stranger: Key) -> bool {
         let query = self.hasher.hash(&stranger);
         let mut is_mistake = false;
-        // A change can bring the mistake back, but not this often.
+        // A change of a fingerprint can bring the mistake back, but not this many times in a row.
         for _ in 0..KICKS {
             let Some(slot) = ({ self.matches(query).next() }) else { return is_mistake };
             let member = Self::read(&self.keys, &mut self.traffic, slot);

@@ -1,4 +1,4 @@
-//! `twiceshy-lab bench reverse-map`: the cost of maintaining a reverse map, ours and the papers'.
+//! `twiceshy-lab bench reverse-map`: the cost of maintaining our reverse map and those of the papers.
 //!
 //! | map | how a fingerprint's key is found | used by |
 //! | --- | --- | --- |
@@ -8,18 +8,17 @@
 //! | `cuckoo_array` | an array in which an entry moves with each kick | the adaptive cuckoo filter |
 //! | `hasty_cuckoo_array` | the same, but a key kicks before it looks into its second bucket | the same, as the `AdaptiveQF`'s authors measured it |
 //!
-//! Each map is real, and checked against its filter after each phase: every fingerprint leads to a
-//! key that has it, and the keys are the members. Only accesses to the map are counted, which would
-//! go to a disk; the filter is in memory and costs nothing here. The first two are ordered maps in
-//! pages of 4 KiB with their inner nodes in memory. A log-structured tree would defer the page
-//! access of a blind write.
+//! Each map is fully implemented, and is checked against its filter after each phase: every
+//! fingerprint must lead to a key that has it, and the keys must be the members. Only accesses to
+//! the map are counted, because the map would be on a disk and the filter in memory. The first two
+//! maps are ordered maps in pages of 4 KiB with their inner nodes in memory. A log-structured tree
+//! would defer the page access of a blind write.
 //!
-//! The first map has our own filter. It doesn't report which slots it moves, and has no ranks. So
-//! the next two use a [model](quotient::QuotientModel) of where a quotient filter stores its
-//! entries.
+//! The first map uses our own filter. That filter doesn't report which slots it moves, and has no ranks. So
+//! the next two maps use a [model](quotient::QuotientModel) of the positions of entries in a quotient filter.
 //!
-//! The papers' telescoping and cuckoo filters don't delete. Their maps could, so deletes are
-//! counted for them too.
+//! The papers' telescoping and cuckoo filters don't support deletes. Their maps could, so deletes
+//! are counted for these maps too.
 
 mod by_hash;
 mod by_rank;
@@ -47,7 +46,7 @@ pub(crate) struct Options {
     /// Binary logarithm of the number of slots of the filters.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(10..=28))]
     pub(crate) log2_slots: u32,
-    /// Bits per remainder; a cuckoo filter's fingerprints have three more, for about the same
+    /// Bits per remainder. A cuckoo filter's fingerprints have three bits more, for about the same
     /// false-positive rate.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(6..=16))]
     pub(crate) remainder_bits: u32,
@@ -62,26 +61,26 @@ pub(crate) struct Options {
     pub(crate) json: bool,
 }
 
-/// One row of the result; numbers are per operation.
+/// One row of the result. All numbers except `count` are per operation.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) map: &'static str,
     pub(crate) op: &'static str,
-    /// Number of operations.
+    /// The number of operations.
     pub(crate) count: u64,
-    /// Entries read.
+    /// The number of entries that were read.
     pub(crate) reads: f64,
-    /// Entries written or removed, including the moved ones.
+    /// The number of entries that were written or removed, including those that moved.
     pub(crate) writes: f64,
-    /// Existing entries whose address changed.
+    /// The number of existing entries whose address changed.
     pub(crate) moved: f64,
-    /// Different pages of 4 KiB that were accessed.
+    /// The number of different pages of 4 KiB that were accessed.
     pub(crate) pages: f64,
     log2_slots: u32,
     load: f64,
 }
 
-/// As long as a key in `bench store`.
+/// A key. It has the same size as in `bench store`.
 type Key = u128;
 
 const KEY_BYTES: usize = size_of::<Key>();
@@ -95,14 +94,14 @@ trait Mapped {
 
     fn delete(&mut self, member: Key);
 
-    /// Returns the accesses to the map.
+    /// Returns the counts of accesses to the map.
     fn traffic(&mut self) -> &mut Traffic;
 
     /// Checks that each fingerprint leads to a key that has it, and returns all keys.
     fn verified(&self) -> Vec<Key>;
 }
 
-/// The share of members that is deleted, as one in this many.
+/// One member in this many is deleted.
 const DELETED: usize = 8;
 
 /// Returns members and non-members, all different.
@@ -114,7 +113,7 @@ fn keys(options: &Options) -> (Vec<Key>, Vec<Key>) {
     (members, (count..2 * count).map(key).collect())
 }
 
-/// Runs all operations on one map.
+/// Runs all operations on one map, and counts the accesses.
 fn count(name: &'static str, options: &Options, scheme: &mut dyn Mapped) -> [Row; 3] {
     let (mut members, strangers) = keys(options);
     let row = |op, count: u64, traffic: &mut Traffic| {
@@ -157,7 +156,7 @@ fn count(name: &'static str, options: &Options, scheme: &mut dyn Mapped) -> [Row
     [inserts, adaptations, deletes]
 }
 
-/// Checks the map, since counts of a wrong map would be worthless.
+/// Checks a map. If the map were wrong, its counts would be worthless.
 fn check(name: &str, scheme: &dyn Mapped, members: &[Key]) {
     let (mut found, mut members) = (scheme.verified(), members.to_vec());
     found.sort_unstable();
@@ -165,7 +164,7 @@ fn check(name: &str, scheme: &dyn Mapped, members: &[Key]) {
     assert!(found == members, "{name}: the keys of the map aren't the members");
 }
 
-/// Returns the counts of inserts, repairs and deletes of each map.
+/// Returns the counts for the inserts, repairs and deletes of each map.
 pub(crate) fn rows(options: &Options) -> Vec<Row> {
     let hasher = KeyedHasher::new(&Secret::from_bytes([5; 16]));
     let &Options { log2_slots, remainder_bits, .. } = options;
@@ -218,7 +217,7 @@ mod tests {
         Options { log2_slots, remainder_bits, load: 0.9, seed: 1, json: true }
     }
 
-    /// `rows` checks the maps; short remainders make long miniruns.
+    /// The function `rows` checks the maps. The remainders are short, so that miniruns are long.
     #[test]
     fn maps_are_correct_in_all_phases() {
         for (log2_slots, remainder_bits) in [(10, 4), (11, 6), (14, 9)] {

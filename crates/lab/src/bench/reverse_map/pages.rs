@@ -1,4 +1,4 @@
-//! Pages, and counts of accesses to them.
+//! Stores a map in pages, and counts the accesses to them.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -11,9 +11,9 @@ pub(super) struct Traffic {
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) moved: u64,
-    /// Accessed pages, each counted once per operation.
+    /// The number of accessed pages. A page counts once per operation.
     pub(super) pages: u64,
-    /// Pages of the current operation.
+    /// The pages that the current operation has accessed.
     touched: Vec<usize>,
 }
 
@@ -32,14 +32,14 @@ impl Traffic {
 
 /// An ordered map in the leaves of a tree, one page per leaf.
 pub(super) struct PagedMap<K, V> {
-    /// Leaves by the smallest key that they may contain.
+    /// The leaves. The key of a leaf is the smallest key that it may contain.
     leaves: BTreeMap<K, Leaf<K, V>>,
     entries_per_page: usize,
 }
 
 struct Leaf<K, V> {
     page: usize,
-    /// Sorted by key.
+    /// The entries, sorted by key.
     entries: Vec<(K, V)>,
 }
 
@@ -112,7 +112,7 @@ impl<K: Copy + Ord, V: Copy> PagedMap<K, V> {
 mod tests {
     use super::*;
 
-    /// Compares pages of four entries with a `BTreeMap`.
+    /// Compares a map that has four entries per page with a `BTreeMap`.
     #[test]
     fn paged_map_matches_btree_map() {
         let (mut map, mut oracle) = (PagedMap::new(0, PAGE_BYTES / 4), BTreeMap::new());

@@ -1,22 +1,23 @@
-//! A model of the entries' positions in a quotient filter.
+//! Models the positions of entries in a quotient filter.
 
 use twiceshy::Hash;
 
-/// The slots of a quotient filter: sorted fingerprints, each as close after its home slot as the
-/// preceding ones allow (Robin Hood hashing), without the metadata that a filter uses to find them.
+/// The slots of a quotient filter. The fingerprints are sorted, and each is as close after its home
+/// slot as the preceding ones allow (Robin Hood hashing). The model leaves out the metadata with
+/// which a filter finds fingerprints.
 ///
-/// Within a minirun, fingerprints are in insertion order, as in the `AdaptiveQF`. Extensions are
-/// stored outside the slots, as in extension quotient filters, so a repair moves nothing.
+/// Within a minirun, fingerprints are in insertion order, like in the `AdaptiveQF`. Extensions are stored
+/// outside the slots, so a repair moves nothing.
 pub(super) struct QuotientModel {
     log2_slots: u32,
     remainder_bits: u32,
-    /// The slots, including a tail, as long as necessary, for entries pushed past the last home slot.
+    /// The home slots, followed by more slots for entries that are pushed past the last home slot.
     slots: Vec<Option<Fingerprint>>,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Fingerprint {
-    /// Quotient and remainder: the minirun.
+    /// The minirun, which is the quotient and the remainder.
     pub(super) minirun: u64,
     /// The digits after the remainder, and their number.
     extension: u128,
@@ -28,7 +29,7 @@ pub(super) struct Fingerprint {
 pub(super) struct Place {
     pub(super) slot: usize,
     pub(super) minirun: u64,
-    /// Number of fingerprints before it in its minirun.
+    /// The number of fingerprints before this one in its minirun.
     pub(super) rank: u32,
 }
 
@@ -45,7 +46,7 @@ impl QuotientModel {
         (minirun >> self.remainder_bits) as usize
     }
 
-    /// Returns this many digits after the remainder.
+    /// Returns the first `digits` digits of a hash after its remainder.
     fn extension(&self, hash: Hash, digits: u32) -> u128 {
         let bits = digits * self.remainder_bits;
         let rest = hash.as_u128() << (self.log2_slots + self.remainder_bits);
@@ -58,8 +59,8 @@ impl QuotientModel {
             && fingerprint.extension == self.extension(hash, fingerprint.digits)
     }
 
-    /// Returns the first slot, from a minirun's home on, that is empty or has a fingerprint for
-    /// which `is_it` is true.
+    /// Returns the first slot that is empty or has a fingerprint for which `is_it` is true. Begins
+    /// at the home slot of the minirun.
     fn first(&self, minirun: u64, is_it: impl Fn(&Fingerprint) -> bool) -> usize {
         let home = self.home(minirun);
         let slots = self.slots[home..].iter();
@@ -68,7 +69,7 @@ impl QuotientModel {
     }
 
     /// Inserts a member at the end of its minirun. Returns its place, and the slot that was empty
-    /// before; all entries between them moved by one.
+    /// before. All entries between these two have moved by one slot.
     pub(super) fn insert(&mut self, hash: Hash) -> (Place, usize) {
         let minirun = self.minirun(hash);
         let start = self.first(minirun, |other| other.minirun >= minirun);
@@ -109,7 +110,8 @@ impl QuotientModel {
         self.slots[slot] = Some(fingerprint);
     }
 
-    /// Clears a slot. Returns the slot that is empty afterwards; all entries up to it moved by one.
+    /// Removes the entry in a slot. Returns the slot that is empty afterwards. All entries between
+    /// these two have moved by one slot.
     pub(super) fn remove(&mut self, slot: usize) -> usize {
         let is_away = |(index, fingerprint): &(usize, Fingerprint)| {
             self.home(fingerprint.minirun) < slot + 1 + index
@@ -132,8 +134,8 @@ mod tests {
     use super::super::super::random::Random;
     use super::*;
 
-    /// Checks that fingerprints are sorted, none is before its home, and there is no gap between a
-    /// home and its fingerprints.
+    /// Checks that the fingerprints are sorted, that none is before its home slot, and that there
+    /// is no gap between a home slot and its fingerprints.
     fn validate(slots: &QuotientModel) {
         let mut last = None;
         let mut gap = 0;
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_sorted_and_close_to_home() {
+    fn fingerprints_are_sorted_and_close_to_their_home_slots() {
         let mut random = Random(1);
         let mut slots = QuotientModel::new(8, 4);
         let mut hash = || Hash::from_u128(u128::from(random.next()) << 64 | 1);

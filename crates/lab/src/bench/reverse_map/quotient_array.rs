@@ -1,4 +1,5 @@
-//! An array parallel to a quotient filter: an entry moves whenever its slot does.
+//! A reverse map that is an array parallel to a quotient filter. When a fingerprint moves to
+//! another slot, its entry in the array moves, too.
 
 use super::pages::{PAGE_BYTES, Traffic};
 use super::quotient::QuotientModel;
@@ -31,7 +32,7 @@ impl QuotientArray {
         keys[slot].expect("the array matches the filter")
     }
 
-    /// Counts the entries that move within these slots, and the entry that is written.
+    /// Counts the entries that have moved within these slots, and the entry that was written.
     fn count_moves(&mut self, slots: RangeInclusive<usize>) {
         let moved = (slots.end() - slots.start()) as u64;
         self.traffic.reads += moved;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use twiceshy_store::FjallBackend;
 use twiceshy_workloads::key::scatter;
 
-/// Directory of the engine's files within a run's directory.
+/// The name of the directory for the engine's files, within the directory of a run.
 pub(crate) const DATA: &str = "data";
 
 /// One setup in its own directory.
@@ -25,11 +25,11 @@ pub(crate) struct Run {
 /// Totals over several turns of queries.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// Thousands per second, by turn.
+    /// Thousands of queries per second in each turn.
     pub(crate) kops: Vec<f64>,
     pub(crate) gets: u64,
     pub(crate) scans: u64,
-    /// Mistakes that were not made before, if known.
+    /// The number of mistakes that were not made before, if known.
     pub(crate) distinct: Option<u64>,
 }
 
@@ -37,12 +37,12 @@ pub(crate) struct Tally {
 #[derive(Clone, Copy)]
 pub(crate) struct Spent {
     pub(crate) count: usize,
-    /// Wall-clock time.
+    /// Wall-clock time, including the background work of our filter.
     pub(crate) time: Duration,
-    /// CPU time of all threads in nanoseconds: the engine's threads continue after the clock has
-    /// stopped.
+    /// The CPU time of all threads in nanoseconds. It includes the work that the engine's threads
+    /// do after the wall clock has stopped.
     pub(crate) cpu: f64,
-    /// Load of our filter afterwards, if there is one.
+    /// The load of our filter after the turn, if there is one.
     pub(crate) load: Option<f64>,
 }
 
@@ -63,7 +63,8 @@ impl Run {
         Self { kind, directory, setup: Setup::over(engine, kind, size), mistakes: HashSet::new() }
     }
 
-    /// Copies the files while the store is open, as they would be left if the process were killed now.
+    /// Copies the files while the store is open. The copy is what would remain if the process were
+    /// killed.
     pub(crate) fn crash_image(&self) -> TempDir {
         measure::settle();
         let image = tempfile::tempdir().expect("room for a directory");
@@ -88,10 +89,12 @@ impl Run {
         });
     }
 
-    /// Lets the adversary query, and returns the keys that went to the disk, or seem to have.
+    /// Lets the adversary query keys. Returns the keys that cost a disk read, or that seem to have
+    /// cost one.
     ///
-    /// This differs from the workloads' `Collector`. If disk visits can't be seen, the `Collector`
-    /// takes all keys that cost several times the median; this takes a fixed share of the slowest.
+    /// If disk reads can't be seen, this function takes a fixed share of the keys: the slowest
+    /// ones. In contrast, the `Collector` of the workloads takes all keys that cost several times
+    /// the median.
     pub(crate) fn learn(&mut self, keys: &[Key]) -> Vec<Key> {
         let mut times: Vec<(Duration, Key)> = Vec::with_capacity(keys.len());
         for key in keys {
@@ -108,7 +111,8 @@ impl Run {
     }
 }
 
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+/// Copies a directory.
+pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {
         let (entry, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
@@ -131,6 +135,7 @@ pub(crate) fn insert_in_turns(runs: &[Run], members: &[Key], turns: usize) -> Ve
         for key in turns[turn] {
             runs[index].setup.put(key);
         }
+        runs[index].setup.drain();
         let time = start.elapsed();
         measure::settle();
         spent[index].push(Spent {
@@ -143,15 +148,15 @@ pub(crate) fn insert_in_turns(runs: &[Run], members: &[Key], turns: usize) -> Ve
     spent
 }
 
-/// Iterates over contestants and their turns. The order rotates, so that no contestant always
+/// Iterates over pairs of a contestant and a turn. The order rotates, so that no contestant always
 /// follows the same one.
 pub(crate) fn in_turns(contestants: usize, turns: usize) -> impl Iterator<Item = (usize, usize)> {
     let of_turn = move |turn| (0..contestants).map(move |one| ((one + turn) % contestants, turn));
     (0..turns).flat_map(of_turn)
 }
 
-/// Returns the next queries: non-members, of which `share` per 1000 are replaced by the keys that
-/// the adversary has learnt, in turn.
+/// Returns the next queries. Of each 1000, `share` are keys that the adversary has learnt, one
+/// after the other. The others are non-members.
 pub(crate) fn mixed<T>(
     strangers: &mut impl Iterator<Item = T>,
     learnt: &mut impl Iterator<Item = T>,
@@ -162,7 +167,7 @@ pub(crate) fn mixed<T>(
     let is_hostile = |number: usize| scatter((turn * count + number) as u64) % 1000 < share;
     let next = |number| {
         let known = if is_hostile(number) { learnt.next() } else { None };
-        // An adversary that has learnt nothing queries non-members, as other clients do.
+        // An adversary that has learnt nothing queries non-members.
         known.or_else(|| strangers.next()).expect("an endless iterator")
     };
     (0..count).map(next).collect()
@@ -182,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_contestant_has_every_turn() {
+    fn every_contestant_takes_part_in_every_turn() {
         let mut seen: Vec<_> = in_turns(3, 4).collect();
         assert_eq!(seen[3..6], [(1, 1), (2, 1), (0, 1)]);
         seen.sort_unstable();

@@ -1,20 +1,22 @@
-//! The setups: the engine alone, and with our filter.
+//! The setups: the engine alone, and the engine with our filter.
 
 use super::super::random::Random;
 use std::ops::Bound::Included;
 use std::ops::Bound::Unbounded;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 use twiceshy::Secret;
 use twiceshy_store::backend::{Bounds, Observed};
 use twiceshy_store::{
     Backend, Batch, Durability, FjallBackend, FjallOptions, Keyspace, Layout, MemoryBackend,
-    OpenOptions, Store, StoreError,
+    OpenOptions, Stats, Store, StoreError,
 };
 
 pub(crate) type Key = [u8; 16];
 
-/// Returns a scattered key. The keys of members differ from all other keys.
+/// Returns a key for a number. The keys are scattered, and those of members differ from all others.
 pub(crate) fn key(number: u64, is_member: bool) -> Key {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&Random(number).next().to_be_bytes());
@@ -27,18 +29,19 @@ pub(crate) fn key(number: u64, is_member: bool) -> Key {
 pub(crate) struct Size {
     /// Planned number of pairs.
     pub(crate) pairs: usize,
-    /// Size of the engine's block cache in bytes, in addition to our filter.
+    /// The size of the engine's block cache in bytes. The memory of our filter is not included.
     pub(crate) cache_bytes: u64,
-    /// Seed of the hash, to reproduce the same mistakes; random if `None`.
+    /// The seed of the hash. The same seed reproduces the same mistakes. If `None`, the hash is
+    /// random.
     pub(crate) seed: Option<u64>,
 }
 
 impl Size {
-    /// Size of a key and its value in bytes.
+    /// The size of a key and its value in bytes.
     pub(crate) const PAIR_BYTES: u64 = 32;
 }
 
-/// The filter in front of the engine's tables.
+/// The filter that is asked before the engine's tables are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Nothing,
@@ -47,9 +50,9 @@ pub(crate) enum Kind {
     /// Our filter without repairs.
     Plain,
     Adaptive,
-    /// Like `Adaptive`, but the pairs are in key order, with a separate reverse map.
+    /// Like `Adaptive`, but the pairs are in key order, and the reverse map is separate.
     Split,
-    /// Like `Adaptive`, but hardly any mistakes are remembered outside the filter.
+    /// Like `Adaptive`, but outside the filter, the store remembers hardly any mistakes.
     Forgetful,
 }
 
@@ -84,15 +87,15 @@ impl Kind {
         secret.map_or(options.clone(), |secret| options.secret(secret))
     }
 
-    /// Returns the size of the engine's block cache. A setup without our filter gets the filter's
-    /// memory as cache.
+    /// Returns the size of the engine's block cache. A setup without our filter gets all memory of a new
+    /// adaptive store as cache.
     fn cache_bytes(self, size: &Size) -> u64 {
         if self.is_guarded() {
             return size.cache_bytes;
         }
         let store: Store<MemoryBackend> =
-            Self::Plain.store(size).open_with(MemoryBackend::new(), None).expect("memory");
-        size.cache_bytes + store.stats().filter_bytes
+            Self::Adaptive.store(size).open_with(MemoryBackend::new(), None).expect("memory");
+        size.cache_bytes + store.stats().memory()
     }
 
     /// Opens the engine in a directory, with an empty cache.
@@ -104,7 +107,8 @@ impl Kind {
         FjallBackend::open(directory, engine).expect("a directory of its own")
     }
 
-    /// Returns the keyspace that the filter is built from, or the only one of the engine alone.
+    /// Returns the keyspace that the filter is built from. If there is no filter, returns the only
+    /// keyspace.
     pub(crate) fn scanned(self) -> Keyspace {
         if self.is_guarded() { Keyspace::Members } else { Keyspace::Keys }
     }
@@ -116,6 +120,15 @@ pub(crate) fn scan(backend: &FjallBackend, space: Keyspace) -> usize {
     pairs.inspect(|pair| assert!(pair.is_ok(), "a disk that can be read")).count()
 }
 
+/// Makes the repairs that wait, writes their records, and waits until no shard is due or being rebuilt.
+pub(crate) fn drain<B: Backend>(store: &Store<B>) {
+    let is_busy = |stats: Stats| stats.shards_due > 0 || stats.rebuild_bytes > 0;
+    store.tend().expect("a backend that can be read");
+    while is_busy(store.stats()) {
+        thread::sleep(Duration::from_micros(100));
+    }
+}
+
 /// A store with or without our filter.
 pub(crate) enum Setup {
     Bare {
@@ -124,7 +137,7 @@ pub(crate) enum Setup {
     },
     Guarded {
         store: Box<Store<Observed<FjallBackend>>>,
-        /// Keys that were looked up in the backend.
+        /// The keys that were looked up in the backend.
         asked: Arc<Mutex<Vec<Key>>>,
         cache_bytes: u64,
     },
@@ -171,8 +184,8 @@ impl Setup {
         }
     }
 
-    /// Reads at most `most` pairs from a key on, and returns their number; `None` if the setup has
-    /// no key order.
+    /// Reads at most `most` pairs from a key on, and returns their number. Returns `None` if the
+    /// pairs are not in key order.
     pub(crate) fn count_from(&self, start: &Key, most: usize) -> Option<usize> {
         let bounds: Bounds<'_> = (Included(start), Unbounded);
         match self {
@@ -213,12 +226,12 @@ impl Setup {
         }
     }
 
-    /// Returns the bytes of the filter and the block cache. The engine's own filters need more: it
-    /// pins those of its latest tables to memory.
+    /// Returns all memory of our store and the block cache, in bytes. The engine's own filters need more
+    /// memory, because the engine pins the filters of its latest tables.
     pub(crate) fn memory_bytes(&self) -> u64 {
         match self {
             Setup::Bare { cache_bytes, .. } => *cache_bytes,
-            Setup::Guarded { store, cache_bytes, .. } => store.stats().filter_bytes + cache_bytes,
+            Setup::Guarded { store, cache_bytes, .. } => store.stats().memory() + cache_bytes,
         }
     }
 
@@ -232,7 +245,22 @@ impl Setup {
         }
     }
 
-    /// Compacts, so that no background work is left.
+    /// Waits until no background work of our filter is left. Without our filter, there is none.
+    pub(crate) fn drain(&self) {
+        if let Setup::Guarded { store, .. } = self {
+            drain(store);
+        }
+    }
+
+    /// Writes what the engine has in memory to its tables.
+    pub(crate) fn flush(&self) {
+        match self {
+            Setup::Bare { backend, .. } => backend.flush().expect("room on the disk"),
+            Setup::Guarded { store, .. } => store.flush().expect("room on the disk"),
+        }
+    }
+
+    /// Compacts the store, so that no background work is left.
     pub(crate) fn compact(&self) {
         match self {
             Setup::Bare { backend, .. } => backend.compact().expect("room on the disk"),

@@ -1,9 +1,10 @@
 //! A cascade of quotient filters.
 //!
-//! As in the [adaptive Bloom filter](twiceshy::AdaptiveBloomFilter), each level answers for the
-//! mistakes of those above. A cell of the first level that dies is an interval of hashes: a
-//! quotient and a remainder. No list of dead cells is needed: the depth of a cell is the value of
-//! its fingerprint, which all members of the cell share.
+//! Each level answers for the mistakes of the levels above it, like in the [adaptive Bloom
+//! filter](twiceshy::AdaptiveBloomFilter). A cell of the first level is an interval of hashes: a
+//! quotient and a remainder. A cell *dies* when a mistake in it is repaired. No list of dead cells
+//! is needed, because the depth of a cell is stored as the value of its fingerprint, which all
+//! members of the cell share.
 //!
 //! # Invariants
 //! 1. The first level holds all members, and never lengthens a fingerprint. So a cell has at most
@@ -29,25 +30,25 @@ use twiceshy::{
     members::OrderedHashes,
 };
 
-/// Bits of a depth.
+/// The number of bits of a depth.
 const DEPTH_BITS: u32 = 2;
 
-/// Maximum number of levels between the first and the last: the schedule has no more at rates up to
-/// 1/4.
+/// The maximum number of levels between the first and the last. At rates up to 1/4, the schedule
+/// has no more.
 const MOST_DEEPER: usize = 2;
 
-/// The lowest rate. At lower rates, whole hashes are no larger than a filter.
+/// The lowest possible rate. At lower rates, a list of whole hashes is no larger than a filter.
 const LEAST_RATE: f64 = 1.0 / (1u64 << 48) as f64;
 
-/// The load at which a deeper level doubles.
+/// The load at which a level below the first doubles.
 const GROWTH_LOAD: f64 = 0.95;
 
-/// Plain quotient filters that together learn from their mistakes.
+/// An adaptive filter that consists of several plain quotient filters.
 ///
 /// This is the construction of Bender et al.'s theorem 20, for comparison. Prefer a
 /// [`QuotientFilter`]: it lengthens fingerprints in place, in less space and without further
-/// lookups. A cascade makes any filter adaptive whose cells are intervals. It has at most log* n
-/// levels with the rates ε, ε^(1/√ε), ε^(1/ε₁), …. At ε = 1/4 they are 1/4, 1/16 and 2⁻³². Below
+/// lookups. A cascade can make any filter adaptive if its cells are intervals. It has at most log*
+/// n levels with the rates ε, ε^(1/√ε), ε^(1/ε₁), …. At ε = 1/4 they are 1/4, 1/16 and 2⁻³². Below
 /// about 1/16, the second level is already the last one, which holds whole hashes.
 ///
 /// # Guarantees
@@ -63,8 +64,8 @@ pub(super) struct QuotientCascade {
     last: OrderedHashes,
 }
 
-/// Returns a different hash for level `number` that removes what the hashes of a cell have in
-/// common. Different hashes stay different.
+/// Returns the hash that level `number` uses instead of `hash`. It mixes the bits, so that the
+/// hashes of a cell no longer have bits in common. Different hashes stay different.
 fn rehash(hash: Hash, number: u32) -> Hash {
     let odd = 0x2d99_787e_fda9_9e3c_9e37_79b9_7f4a_7c15_u128;
     let mut value = hash.as_u128().wrapping_add(u128::from(number));
@@ -74,7 +75,7 @@ fn rehash(hash: Hash, number: u32) -> Hash {
     Hash::from_u128(value ^ value >> 65)
 }
 
-/// Returns the rates of the levels between the first and the last.
+/// Returns the false-positive rates of the levels between the first and the last.
 fn schedule(rate: f64) -> impl Iterator<Item = f64> {
     let second = rate.powf(rate.sqrt().recip());
     let rates = std::iter::successors(Some(second), move |above| Some(rate.powf(above.recip())));
@@ -82,11 +83,12 @@ fn schedule(rate: f64) -> impl Iterator<Item = f64> {
 }
 
 impl QuotientCascade {
-    /// Builds an empty filter of this rate with room for `capacity` members, and for the repairs of
-    /// that many queries. Deeper levels grow if there are more.
+    /// Builds an empty filter with this false-positive rate. It has room for `capacity` members,
+    /// and for the repairs after as many queries. If there are more repairs, deeper levels grow.
     ///
-    /// The levels have exactly as many bits as the schedule says. At rates above 1/64 that saves
-    /// nothing, since the table's blocks don't hold more slots then.
+    /// The fingerprints of a level have exactly as many bits as the schedule says. At rates above
+    /// 1/64, this saves no space, because a block of the table holds no more slots if the slots are
+    /// smaller.
     ///
     /// # Errors
     /// If no such filter is possible, or if there is not enough memory.
@@ -116,12 +118,12 @@ impl QuotientCascade {
         self.deeper.len() as u32 + 1
     }
 
-    /// Returns the level that answers for a hash, which must be in the first level.
+    /// Returns the level that answers for a hash. The first level must contain the hash.
     fn depth(&self, hash: Hash) -> u32 {
         self.first.value(hash).unwrap_or(0) as u32
     }
 
-    /// Returns whether a key with this hash may be a member. "No" is certain.
+    /// Returns whether a key with this hash may be a member. "No" is always right.
     fn contains(&self, hash: Hash) -> bool {
         self.first.contains(hash)
             && match self.depth(hash) {
@@ -140,13 +142,14 @@ impl QuotientCascade {
         if self.contains(hash) { self.first.check(hash) } else { Answer::Absent }
     }
 
-    /// Inserts a member; if its cell is dead, also into the level that answers for the cell.
+    /// Inserts a member into the first level. If its cell is dead, also inserts it into the level
+    /// that answers for the cell.
     ///
     /// # Errors
     /// [`InsertError::Full`] if no slot is left; the filter is unchanged.
     ///
     /// # Panics
-    /// Never: it only undoes an insert that succeeded.
+    /// Never, because it only undoes an insert that has just succeeded.
     fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
         self.first.insert(hash)?;
         let depth = self.depth(hash);
@@ -167,7 +170,7 @@ impl QuotientCascade {
         Ok(())
     }
 
-    /// Returns the number of members in each level below the first; the last one holds whole
+    /// Returns the number of members in each level below the first. The last level holds whole
     /// hashes.
     #[cfg(test)]
     fn members_below(&self) -> impl Iterator<Item = usize> {
@@ -183,7 +186,7 @@ impl QuotientCascade {
         levels + self.last.memory_usage() + beside as u64
     }
 
-    /// Returns the bytes that members and repairs currently need.
+    /// Returns the number of bytes that members and repairs currently need.
     fn used_bytes(&self) -> f64 {
         let levels = std::iter::once(&self.first).chain(&self.deeper);
         let used = levels.map(|level| level.stats().memory as f64 * level.load());

@@ -6,7 +6,7 @@ use twiceshy::{
     error::{AdaptError, RemoveError},
 };
 
-/// The reason to refuse a list.
+/// Why a list of members is refused.
 enum Mismatch {
     Stale,
     Outside { member: Hash },
@@ -32,14 +32,14 @@ impl From<Mismatch> for RemoveError {
 
 /// A checked list of the members of a cell.
 struct Listed {
-    /// In hash order, without duplicates.
+    /// The members, in hash order and without duplicates.
     members: Vec<Member>,
     unlisted: u64,
     surplus: u64,
 }
 
 impl QuotientCascade {
-    /// Checks the list that comes with a claim.
+    /// Checks a list of members against a claim.
     fn list<L>(&self, claim: &Claim, members: &[L]) -> Result<Listed, Mismatch>
     where
         L: Copy + Into<Member>,
@@ -87,8 +87,9 @@ impl QuotientCascade {
         }))
     }
 
-    /// Does the same as [`surplus_below`](Self::surplus_below) for the last level. That level holds
-    /// each hash once, so each unlisted hash leaves room for one listed hash less.
+    /// Like [`surplus_below`](Self::surplus_below), but for the last level. That level holds each
+    /// hash once. An unlisted hash in it is a member of the cell, so at most the remaining members
+    /// can be listed.
     fn surplus_in_last(&self, claim: &Claim, members: &[Member]) -> u64 {
         let absent = members.iter().filter(|member| !self.last.contains(member.hash));
         let absent = sum(absent.map(|member| member.count));
@@ -102,9 +103,9 @@ impl QuotientCascade {
     }
 
     /// Repairs a mistake. The claim's query must not be a member, and `members` must be *all*
-    /// members in [`claim.suspects()`](Claim::suspects), in any order, with their counts. From now
-    /// on, a different level answers for their cell: the first one below that distinguishes them
-    /// from the query. Afterwards the filter answers "absent" for the query.
+    /// members in [`claim.suspects()`](Claim::suspects), in any order, with their counts. From then
+    /// on, a deeper level answers for their cell. It is the first level that distinguishes them
+    /// from the query, so the filter now answers "absent" for the query.
     ///
     /// # Errors
     /// An [`AdaptError`] if the claim is stale, if `members` are not those of the cell, if the
@@ -157,15 +158,15 @@ impl QuotientCascade {
         Ok(())
     }
 
-    /// Removes members from their level, but never from the first.
+    /// Removes members from the level of this depth. Does nothing for the first level.
     fn remove_all(&mut self, depth: u32, members: &[Member]) {
         for member in members.iter().filter(|_| depth > 0) {
             self.remove_below(depth, member.hash, member.count, true);
         }
     }
 
-    /// Removes `times` copies of a member from the level of its depth. `is_last` says that no copy
-    /// is left.
+    /// Removes `times` copies of a member from the level of this depth. `is_last` says whether
+    /// these are the last copies.
     fn remove_below(&mut self, depth: u32, hash: Hash, times: u64, is_last: bool) {
         match self.deeper.get_mut(depth as usize - 1) {
             Some(level) => {
@@ -225,7 +226,7 @@ fn merged(mut members: Vec<Member>) -> Vec<Member> {
     members
 }
 
-/// Returns the sum of counts, saturating.
+/// Returns the sum of counts, or the maximum if it overflows.
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }

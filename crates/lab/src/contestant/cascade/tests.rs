@@ -1,5 +1,5 @@
-//! Tests the cascade with random operations against an exact set, and against the adversary at ε =
-//! 1/4, where it has the most levels.
+//! Compares the cascade with an exact set after random operations. Also tests it against an
+//! adversary at ε = 1/4, where it has the most levels.
 
 use super::QuotientCascade;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use twiceshy::{
     hash::KeyedHasher,
 };
 
-/// One step of a script. It uses one of a few hashes, or a neighbour of such a hash.
+/// One step of a random test. It uses one of a few hashes, or a neighbour of one of them.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Insert,
@@ -161,9 +161,10 @@ fn remove_refuses_a_wrong_list_of_the_right_length() {
     filter.validate().unwrap();
 }
 
-/// The last level holds whole hashes, so it detects missing members even if the counts are right.
+/// The last level holds whole hashes. So it detects that a member is missing from a list even if
+/// the number of members is right.
 #[test]
-fn last_level_refuses_a_list_that_counts_one_member_for_another() {
+fn last_level_refuses_a_list_that_counts_one_member_twice_instead_of_two() {
     let mut filter = QuotientCascade::new(0.01, 1000).unwrap();
     assert_eq!(filter.members_below().count(), 1, "only whole hashes");
     let [member, other, query] =
@@ -189,7 +190,7 @@ fn impossible_capacity_is_refused() {
 
 /// Queries new keys and old mistakes, and repairs each mistake at once.
 #[test]
-fn adversary_gets_at_most_a_quarter_of_mistakes() {
+fn at_most_a_quarter_of_the_adversarys_queries_are_mistakes() {
     const CAPACITY: u64 = 20_000;
     const RATE: f64 = 0.25;
     let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));

@@ -3,7 +3,7 @@
 use super::QuotientCascade;
 
 impl QuotientCascade {
-    /// Checks every invariant, and returns a description of a violated one.
+    /// Checks every invariant. If one is violated, returns a description.
     pub(super) fn validate(&self) -> Result<(), String> {
         for level in std::iter::once(&self.first).chain(&self.deeper) {
             level.validate().map_err(|invalid| invalid.to_string())?;

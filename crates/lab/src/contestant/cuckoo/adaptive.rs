@@ -2,19 +2,20 @@
 //!
 //! # Layout
 //!
-//! Slots of a few bits, and in a parallel array the keys whose fingerprints they hold: the *remote
-//! representation* of the papers. It isn't counted as the filter's memory, and is read only to move
-//! or repair.
+//! The filter is an array of slots of a few bits each. A parallel array holds the keys whose
+//! fingerprints are in the slots. The papers call it the *remote representation*. It isn't counted
+//! as the filter's memory, and is read only to move a key or to repair a mistake.
 //!
 //! # Invariants
 //!
 //! - A slot's word is 0 if and only if it is empty.
-//! - A key's slot is one of its places, and its word is what the [`Scheme`] stores for the key
-//!   there.
+//! - The slot of a key is one of the key's places. The slot holds the word that the [`Scheme`]
+//!   stores for the key there.
 //! - A key is in exactly one slot.
 //!
-//! So no member is ever absent: a lookup computes the same words for the same places. Moving a key
-//! writes the word of its new place; a move that can't be completed is undone.
+//! So the filter never answers "absent" for a member, because a lookup computes the same words for
+//! the same places. When a key moves, the word for its new place is written. A move that can't be
+//! completed is undone.
 
 use super::functions::Functions;
 use super::{Cuckoo, Full, KICKS, Size};
@@ -23,42 +24,43 @@ use crate::contestant::aqf::hasher;
 use crate::contestant::packed::Packed;
 use twiceshy::hash::KeyedHasher;
 
-/// One of a key's places.
+/// A place where a key can be stored.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) slot: usize,
-    /// The index of the key's bin.
+    /// Which of the key's bins contains the slot.
     pub(super) number: u32,
 }
 
 /// Defines the places of keys, the words stored there, and how mistakes are repaired.
 pub(super) trait Scheme: Sized {
-    /// Bins per key, each given by its own hash function.
+    /// The number of bins per key. Each is given by its own hash function.
     const BINS: u32;
-    /// Slots per bin; a key kicked out of a bin goes to a different one.
+    /// The number of slots per bin. A key that is kicked out of a bin goes to another of its bins.
     const BIN: usize;
 
-    /// Returns the word of a key in one of its places. Free choices are made as in `like`: the
-    /// slot's current word, or 0 for a key that is new there.
+    /// Returns the word of a key in one of its places. If there are several possible words, makes
+    /// the same choice as in `like`, which is the slot's current word, or 0 for a key that is new
+    /// there.
     fn word(&self, key: Functions, place: Place, like: u64) -> u64;
 
-    /// Changes an occupied slot, and other slots if necessary, so that a mistake that collides with
-    /// it most likely no longer does.
+    /// Changes an occupied slot, and other slots if necessary. Afterwards, a mistake that collided
+    /// with the slot most likely no longer does.
     fn change(filter: &mut Adaptive<Self>, slot: usize);
 }
 
 pub(super) struct Adaptive<S> {
     pub(super) scheme: S,
     words: Packed,
-    /// Keys by slot; undefined for empty slots.
+    /// The key in each slot. It is undefined for empty slots.
     keys: Vec<u64>,
     len: usize,
     hasher: KeyedHasher,
     pub(super) random: Random,
 }
 
-/// How many times colliding slots are changed before a repair is given up: often enough for the
-/// cyclic filters to return to their initial state.
+/// The number of times that colliding slots are changed before a repair gives up. This is enough
+/// for the cyclic filters to return to their initial state.
 const PASSES: u32 = 8;
 
 impl<S: Scheme> Adaptive<S> {
@@ -93,7 +95,7 @@ impl<S: Scheme> Adaptive<S> {
         word != 0 && self.scheme.word(key, place, word) == word
     }
 
-    /// Returns the key in a slot and its word.
+    /// Returns the key in a slot, and the word there.
     pub(super) fn stored(&self, slot: usize) -> Option<(u64, u64)> {
         let word = self.words.get(slot);
         (word != 0).then(|| (self.keys[slot], word))
@@ -106,15 +108,15 @@ impl<S: Scheme> Adaptive<S> {
         self.words.set(slot, word);
     }
 
-    /// Recomputes the word of the key in a slot, with choices as in `like`.
+    /// Recomputes the word of the key in a slot, with the same choice as in `like`.
     pub(super) fn rewrite(&mut self, slot: usize, key: u64, like: u64) {
         let of = self.functions(key);
         let place = self.places(of).find(|place| place.slot == slot).expect("a place of the key");
         self.store(slot, Some((key, self.scheme.word(of, place, like))));
     }
 
-    /// Finds a slot for a key outside the bin that it comes from, moving other keys by a random
-    /// walk.
+    /// Finds a slot for a key outside the bin that it comes from. Moves other keys in a random walk
+    /// if necessary.
     ///
     /// # Errors
     /// [`Full`] if the walk gets too long; the filter is unchanged.
@@ -165,8 +167,9 @@ impl<S: Scheme> Cuckoo for Adaptive<S> {
         self.places(key).any(|place| self.collides(key, place))
     }
 
-    /// The papers change colliding slots once. With about the probability of a mistake, a slot
-    /// still collides, or a different slot now does. In that case, this method repeats the change.
+    /// The papers change colliding slots once. Afterwards, the same slot or a different one may
+    /// still collide, with about the probability of a mistake. In that case, this method repeats
+    /// the change.
     fn repair(&mut self, mistake: u64) -> bool {
         let of = self.functions(mistake);
         for _ in 0..PASSES {

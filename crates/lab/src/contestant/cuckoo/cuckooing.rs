@@ -1,12 +1,12 @@
 //! The cuckooing adaptive cuckoo filter (Kopelowitz et al. 2021).
 //!
-//! Four bins of one slot. All bits of a slot are fingerprint, and a key has a different fingerprint
-//! in each of its places. A slot doesn't record which of its key's places it is: a lookup compares
-//! the fingerprint for each place with the slot there.
+//! A key has four bins of one slot each. All bits of a slot are fingerprint, and a key has a
+//! different fingerprint in each of its places. A slot doesn't record which of its key's places it
+//! is, so a lookup compares each place with the key's fingerprint for that place.
 //!
-//! A mistake makes the key that it collides with move to another of its places, and the key there
-//! to another of its own, as if it were inserted again. If there is no room for that, the key
-//! stays.
+//! To repair a mistake, the key that it collides with moves to another of its places. If that place
+//! is taken, the key there moves to another of its own places, as in an insert. If there is no room
+//! for that, both keys stay.
 
 use super::Size;
 use super::adaptive::{Adaptive, Place, Scheme};

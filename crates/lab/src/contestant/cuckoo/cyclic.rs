@@ -1,14 +1,14 @@
 //! The cyclic adaptive cuckoo filter (Mitzenmacher et al. 2018).
 //!
-//! Four bins of one slot. A slot records which of 2^s fingerprint functions it uses:
+//! A key has four bins of one slot each. A slot records which of 2^s fingerprint functions it uses:
 //!
 //! ```text
 //! bit  0                  f         f + s
 //!      | fingerprint, not 0 | selector |
 //! ```
 //!
-//! A mistake advances the selector of the slot that it collides with, cyclically. A query that
-//! collides with all 2^s fingerprints of a key is never repaired. A kicked key starts with the
+//! A repair advances the selector of the slot that the mistake collides with, cyclically. A query
+//! that collides with all 2^s fingerprints of a key is never repaired. A kicked key starts with the
 //! first function again.
 
 use super::Size;
@@ -21,7 +21,7 @@ pub(super) struct Cyclic {
 }
 
 impl Cyclic {
-    /// The selector is part of a slot's bits.
+    /// Creates a filter. The selector takes some of the bits of a slot.
     pub(super) fn filter(size: Size, selector_bits: u32) -> Adaptive<Self> {
         assert!(size.slot_bits > selector_bits, "no bit is left for a fingerprint");
         let fingerprint_bits = size.slot_bits - selector_bits;

@@ -3,10 +3,10 @@
 use twiceshy::Hash;
 use twiceshy_workloads::key::scatter;
 
-/// Any number of hash functions of one key, all derived from its keyed hash.
+/// The hash functions of one key. There are any number of them, all derived from its keyed hash.
 ///
-/// Functions with different numbers are independent as far as the keyed hash is random: two keys
-/// that agree in one are no more likely to agree in another.
+/// If the keyed hash is random, functions with different numbers are independent. So if two keys
+/// agree in one function, they are no more likely to agree in another.
 #[derive(Clone, Copy)]
 pub(super) struct Functions {
     low: u64,
@@ -30,7 +30,7 @@ impl Functions {
         reduce(self.number(number.into()), bound)
     }
 
-    /// Returns a fingerprint of this many bits; never 0, which marks an empty slot.
+    /// Returns a fingerprint of this many bits. It is never 0, because 0 marks an empty slot.
     pub(super) fn fingerprint(self, number: u32, bits: u32) -> u64 {
         1 + reduce(self.number(FINGERPRINTS + u64::from(number)), (1 << bits) - 1) as u64
     }

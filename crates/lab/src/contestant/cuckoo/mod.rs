@@ -8,9 +8,10 @@
 //! | swapping | 2 of 4 | [`mod@swapping`] | another slot of the bin |
 //! | cuckooing | 4 of 1 | [`mod@cuckooing`] | another bin |
 //!
-//! All use the same space as the telescoping filter (§6 of its paper): a slot has three bits more
-//! than a remainder, which that filter uses for metadata and adaptivity. The three adaptive ones
-//! also have an array of their keys, see [`adaptive`], which isn't counted.
+//! All of them use the same space as the telescoping filter (§6 of its paper). The telescoping
+//! filter uses three bits per slot for metadata and adaptivity, so a slot here has three bits more
+//! than a remainder. The three adaptive filters also have an array of their keys (see
+//! [`adaptive`]), which isn't counted.
 
 mod adaptive;
 mod cuckooing;
@@ -32,15 +33,15 @@ use swapping::Swapping;
 /// The size of a filter.
 #[derive(Clone, Copy)]
 struct Size {
-    /// Minimum number of slots, rounded up to whole bins or ranges.
+    /// The minimum number of slots. A filter rounds it up to whole bins or ranges.
     slots: usize,
     slot_bits: u32,
-    /// Seed of the hash and of the random walks.
+    /// The seed of the hash and of the random walks.
     seed: u64,
 }
 
 impl Size {
-    /// Bits per slot beyond those of a remainder.
+    /// The number of bits that a slot has in addition to those of a remainder.
     const MORE_BITS: u32 = 3;
 
     fn of(shape: &Shape) -> Self {
@@ -49,10 +50,10 @@ impl Size {
     }
 }
 
-/// Maximum number of kicks per insert; a tenth of it isn't enough for a load of 0.95.
+/// The maximum number of kicks per insert. A tenth of this number isn't enough for a load of 0.95.
 const KICKS: usize = 2000;
 
-/// There is no room for a key; the filter is unchanged.
+/// The error when there is no room for a key. The filter is unchanged.
 #[derive(Debug)]
 struct Full {
     members: usize,

@@ -3,15 +3,15 @@
 //!
 //! # Layout
 //!
-//! Bins of four slots with one fingerprint each. The hash gives the key's first bin. The other bin
-//! follows from the first one and the fingerprint, and vice versa:
+//! The filter is an array of bins. A bin has four slots with one fingerprint each. The hash of a
+//! key gives its first bin. Either bin of the key follows from the other one and the fingerprint:
 //!
 //! ```text
 //! other bin = bin xor d(fingerprint),  0 < d(fingerprint) < range
 //! ```
 //!
-//! So both are in one aligned range of bins whose size is a power of two. The cuckoo filter has one
-//! range: the whole table. The vacuum filter has shorter ones, see [`ranges`].
+//! So both bins are in the same aligned range of bins, whose size is a power of two. In the cuckoo
+//! filter, this range is the whole table. The vacuum filter has shorter ranges, see [`ranges`].
 //!
 //! # Invariants
 //!
@@ -41,13 +41,13 @@ pub(super) struct PartialKey {
 }
 
 impl PartialKey {
-    /// Creates a cuckoo filter, whose number of bins is a power of two.
+    /// Creates a cuckoo filter. Its number of bins is a power of two.
     pub(super) fn cuckoo(size: Size) -> Self {
         let bins = size.slots.div_ceil(BIN).next_power_of_two();
         Self::new(bins, [bins; 4], size)
     }
 
-    /// Creates a vacuum filter, whose number of bins is a multiple of its longest range.
+    /// Creates a vacuum filter. Its number of bins is a multiple of its longest range.
     pub(super) fn vacuum(size: Size) -> Self {
         let bins = size.slots.div_ceil(BIN);
         let ranges = ranges::choose(bins);
@@ -81,7 +81,7 @@ impl PartialKey {
         }
     }
 
-    /// Finds a slot of the bin with this word; 0 finds an empty slot.
+    /// Finds a slot with this word in a bin. The word 0 stands for an empty slot.
     fn find(&self, bin: usize, word: u64) -> Option<usize> {
         (bin * BIN..(bin + 1) * BIN).find(|&slot| self.words.get(slot) == word)
     }
@@ -142,7 +142,7 @@ impl Cuckoo for PartialKey {
 
     #[cfg(test)]
     fn validate(&self, members: &std::collections::HashSet<u64>) {
-        // A fingerprint may be in either bin. The lower bin identifies it.
+        // A fingerprint may be in either of its bins. Use the lower bin to identify it.
         let known = |bin: usize, fingerprint: u64| {
             let other = self.other(bin, fingerprint);
             let range = range_of(&self.ranges, fingerprint);

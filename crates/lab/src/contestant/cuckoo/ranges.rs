@@ -1,12 +1,14 @@
 //! Chooses how far apart the two bins of a key are in a vacuum filter (Wang and Zhou 2019).
 //!
-//! Bins that are near to each other share a page or a cache line. But if all were near, some part
-//! of the table would fill up before the others. So there are four range lengths, selected by a
-//! fingerprint's last two bits. The longest ones balance the parts of the table.
+//! Bins that are near each other share a page or a cache line. But if the two bins of every key
+//! were near, some part of the table would fill up before the others. So there are four range
+//! lengths, selected by a fingerprint's last two bits. The longest ranges balance the parts of the
+//! table.
 
 use super::partial_key::BIN;
 
-/// Bins per range by a fingerprint's last two bits, longest first; powers of two.
+/// The number of bins per range, for each value of a fingerprint's last two bits. The longest is
+/// first, and all are powers of two.
 pub(super) type Ranges = [usize; 4];
 
 pub(super) fn range_of(ranges: &Ranges, fingerprint: u64) -> usize {
@@ -15,14 +17,15 @@ pub(super) fn range_of(ranges: &Ranges, fingerprint: u64) -> usize {
 
 /// The load that the table must reach.
 const LOAD: f64 = 0.95;
-/// The load that a range with bins of four can reach.
+/// The load that a range can reach if its bins have four slots.
 const FULL: f64 = 0.97;
 
-/// Returns the shortest ranges with which this many bins can be filled.
+/// Returns the shortest ranges with which a table of this many bins can be filled.
 ///
 /// For tables with fewer than about ten thousand bins, the longest range is the whole table.
 pub(super) fn choose(bins: usize) -> Ranges {
-    // This share of the fingerprints has at most this range, and can't leave it.
+    // Find the four lengths. For each, `share` is the share of fingerprints whose range is at most
+    // this long. They can't leave their range.
     let mut ranges = [1.0, 0.75, 0.5, 0.25].map(|share| {
         let mut range = 1;
         while range < bins && !is_enough(range, share, bins) {
@@ -40,7 +43,7 @@ fn is_enough(range: usize, share: f64, bins: usize) -> bool {
     let number = bins.div_ceil(range) as f64;
     let slots = (range * BIN) as f64;
     let mean = share * LOAD * slots;
-    // Estimate of the fullest of `number` ranges, with some margin.
+    // Estimate how many members the fullest of `number` ranges has, with some margin.
     let fullest = mean + 1.5 * (2.0 * mean * number.ln()).sqrt();
     fullest < FULL * slots
 }

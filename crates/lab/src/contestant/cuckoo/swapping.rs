@@ -1,15 +1,15 @@
 //! The swapping adaptive cuckoo filter (Mitzenmacher et al. 2018).
 //!
-//! Two bins of four slots. Each slot of a bin has its own fingerprint function:
+//! A key has two bins of four slots each. Each slot of a bin has its own fingerprint function:
 //!
 //! ```text
 //! slot   4 b            4 b + 1        4 b + 2        4 b + 3
 //!        | function 0   | function 1   | function 2   | function 3   |
 //! ```
 //!
-//! A mistake makes the key that it collides with swap places with another slot of the bin, which
-//! may be empty; both keys get different fingerprints. All bits of a slot are fingerprint. A query
-//! that collides with a key in all slots is never repaired.
+//! To repair a mistake, the key that it collides with swaps places with another slot of the bin,
+//! which may be empty. Both keys then have different fingerprints than before. All bits of a slot
+//! belong to the fingerprint. A query that collides with a key in all slots is never repaired.
 
 use super::Size;
 use super::adaptive::{Adaptive, Place, Scheme};

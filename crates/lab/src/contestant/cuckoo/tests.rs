@@ -21,7 +21,7 @@ fn build(kind: usize, size: Size) -> (&'static str, Box<dyn Cuckoo>) {
 }
 
 const KINDS: usize = 7;
-/// The first adaptive kind.
+/// The index of the first adaptive filter.
 const ADAPTIVE: usize = 2;
 
 fn filled(kind: usize, size: Size, members: u64) -> (&'static str, Box<dyn Cuckoo>) {
@@ -36,7 +36,8 @@ fn words(filter: &dyn Cuckoo) -> Vec<u64> {
     (0..filter.words().len()).map(|slot| filter.words().get(slot)).collect()
 }
 
-/// 2^12 slots, with the bits for remainders of 8.
+/// The size of a filter with 2^12 slots. A slot has the bits for a remainder of 8 bits, and three
+/// more.
 const SIZE: Size = Size { slots: 1 << 12, slot_bits: 11, seed: 1 };
 
 /// Returns the number of members at a load of 95 %.
@@ -63,7 +64,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Uses few bits, to cause many mistakes, and few slots, to fill the filter.
+    /// The filters have few bits, to cause many mistakes, and few slots, so that they become full.
     #[test]
     fn members_are_never_lost(
         kind in 0..KINDS,
@@ -113,7 +114,7 @@ fn load_of_95_percent_is_reached() {
     }
 }
 
-/// Uses three times a power of two bins, and ranges much shorter than the table.
+/// The number of bins is three times a power of two, and ranges are much shorter than the table.
 #[test]
 fn vacuum_filter_size_need_not_be_a_power_of_two() {
     let size = Size { slots: 3 << 18, ..SIZE };
@@ -124,7 +125,8 @@ fn vacuum_filter_size_need_not_be_a_power_of_two() {
     assert_eq!(filter.words().len(), 1 << 20);
 }
 
-/// Uses more slots than kicks and many failing inserts, so that a move that isn't undone shows.
+/// There are more slots than kicks, and many inserts fail. So if a move weren't undone, the test
+/// would notice.
 #[test]
 fn insert_into_full_filter_changes_nothing() {
     for kind in 0..KINDS {
@@ -152,7 +154,7 @@ fn insert_into_full_filter_changes_nothing() {
 #[test]
 fn false_positive_rate_is_as_expected() {
     const ASKED: u64 = 1_000_000;
-    // Number of slots read per lookup, and fingerprint bits.
+    // The number of slots that a lookup reads, and the number of fingerprint bits.
     let looks = [(8, 11), (8, 11), (4, 10), (4, 9), (4, 8), (8, 11), (4, 11)];
     for (kind, (looked_at, bits)) in looks.into_iter().enumerate() {
         let (name, filter) = filled(kind, SIZE, members(SIZE));
@@ -181,7 +183,7 @@ fn repaired_mistake_is_absent() {
     }
 }
 
-/// Uses a single slot, so that only the fingerprints matter.
+/// With a single slot, only the fingerprints matter.
 #[test]
 fn cyclic_filter_repairs_unless_all_fingerprints_collide() {
     const BITS: u32 = 2;

@@ -1,9 +1,9 @@
 //! A cascade of Bloom filters, the original design of `CRLite`.
 //!
-//! The first filter holds the yes list, the second one the no-keys that are false positives of the
-//! first, the third one the yes-keys that are false positives of the second, and so on until none
-//! is left. A lookup descends as long as filters answer "maybe". The parity of the level that
-//! doesn't is the answer.
+//! The first filter holds the yes list. The second one holds the no-keys that are false positives
+//! of the first. The third one holds the yes-keys that are false positives of the second, and so on
+//! until no false positives are left. A lookup asks the filters in order, until one of them does
+//! not answer "maybe". The answer is yes if an odd number of filters has answered "maybe".
 
 use super::ListFilter;
 use std::f64::consts::LN_2;
@@ -13,7 +13,7 @@ pub(super) struct Cascade {
     levels: Vec<Bloom>,
 }
 
-/// If fewer mistakes of the first level are expected than this, there may be none.
+/// If the first level is expected to make fewer mistakes than this, it may make none.
 const FEW: f64 = 10.0;
 
 impl Cascade {
@@ -45,8 +45,8 @@ impl ListFilter for Cascade {
     }
 }
 
-/// Returns the rate of the first level and the rate of all other levels that make the cascade
-/// smallest, if unlisted keys are answered yes with a probability of at most `rate`.
+/// Returns the rate of the first level, and the rate of all other levels, with which the cascade is
+/// smallest. The probability of a yes for an unlisted key is at most `rate`.
 fn best_rates(yes: f64, no: f64, rate: f64) -> (f64, f64) {
     let candidates = (1..40).flat_map(|step| {
         let others = f64::from(step) / 50.0;
@@ -79,7 +79,7 @@ struct Bloom {
 impl Bloom {
     fn new(members: &[Hash], rate: f64, seed: u64) -> Self {
         let functions = (-rate.log2()).round().max(1.0);
-        // The size for this number of functions; slightly more than for the optimal number.
+        // The size for this number of functions. It is slightly larger than for the optimal number.
         let load = (1.0 - rate.powf(functions.recip())).ln();
         let bits = (-functions * members.len() as f64 / load).ceil();
         let mut bloom = Self {

@@ -1,13 +1,13 @@
-//! The `clubcard` crate, the current design of `CRLite`: an approximate ribbon filter, and an exact
-//! one for what passes the first. It promises nothing for unlisted keys, but a wider first ribbon
-//! than its default makes their mistakes rare, too.
+//! The `clubcard` crate, which is the current design of `CRLite`. It has an approximate ribbon
+//! filter, and an exact one for the keys that pass the first. It promises nothing about unlisted
+//! keys. But if the first ribbon is wider than by default, mistakes about them are rare.
 
 use super::ListFilter;
 use clubcard::builder::{ApproximateRibbon, ClubcardBuilder, ExactRibbon};
 use clubcard::{ApproximateSizeOf as _, AsQuery, Clubcard, Equation, Filterable, Queryable};
 use twiceshy::Hash;
 
-/// Words per equation, as in `CRLite`.
+/// The number of words per equation, as in `CRLite`.
 const WORDS: usize = 4;
 
 pub(super) struct Card(Clubcard<WORDS, (), ()>);

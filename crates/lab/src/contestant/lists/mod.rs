@@ -7,11 +7,11 @@ use cascade::Cascade;
 use clubcard::Card;
 use twiceshy::{Hash, YesNoFilter, YesNoList};
 
-/// A filter that answers all keys of two lists correctly.
+/// A filter that gives the right answers for all keys on two lists.
 pub(crate) trait ListFilter {
     fn contains(&self, hash: Hash) -> bool;
 
-    /// Counts the hashes that are answered yes.
+    /// Counts the hashes for which the answer is yes.
     fn count(&self, hashes: &[Hash]) -> usize {
         hashes.iter().filter(|&&hash| self.contains(hash)).count()
     }
@@ -23,11 +23,11 @@ pub(crate) trait ListFilter {
 /// The filters to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind {
-    /// Ours, immutable, for distribution.
+    /// Our immutable filter, for distribution.
     Fixed,
-    /// Ours, mutable: the adaptive quotient filter. Its lists are stored elsewhere.
+    /// Our mutable filter, an adaptive quotient filter. The lists themselves are stored elsewhere.
     Changing,
-    /// `CRLite`'s first design: Bloom filters of the mistakes of Bloom filters.
+    /// The first design of `CRLite`: a cascade of Bloom filters.
     Cascade,
     /// `CRLite`'s later design: two ribbon filters.
     Clubcard,
@@ -115,7 +115,7 @@ mod tests {
     use twiceshy::{Secret, hash::KeyedHasher};
 
     #[test]
-    fn listed_keys_are_answered_correctly_and_unlisted_keys_within_the_rate() {
+    fn listed_keys_get_right_answers_and_other_keys_meet_the_rate() {
         let hasher = KeyedHasher::new(&Secret::from_bytes([5; 16]));
         let hashes = |range: std::ops::Range<u64>| -> Vec<Hash> {
             range.map(|number| hasher.hash(&number)).collect()

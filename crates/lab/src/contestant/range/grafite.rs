@@ -3,14 +3,15 @@
 use super::{Keys, RangeContestant, RangeShape};
 use grafite::{PairwiseIndependentHasher, RangeFilter};
 
-/// The filter of `grafite`. `filter` is `None` until it is built from all members at once.
+/// The filter of the crate `grafite`. It is built from all members at once. Until then, `filter` is
+/// `None`.
 pub(super) struct Grafite {
     hasher: PairwiseIndependentHasher,
     filter: Option<RangeFilter>,
 }
 
 impl Grafite {
-    /// Creates a filter with the rate of our remainders.
+    /// Creates a filter. Its false-positive rate is that of our filters with these remainders.
     pub(super) fn new(shape: &RangeShape) -> Result<Self, String> {
         let rate = f64::from(shape.remainder_bits).exp2().recip();
         let hasher =

@@ -1,4 +1,5 @@
-//! The range filters in benchmarks and experiments. To add one, write an adapter and list it here.
+//! The range filters in benchmarks and experiments. To add one, write an adapter, and add it to the
+//! list in this module.
 
 mod grafite;
 mod ours;
@@ -15,7 +16,7 @@ pub(crate) type Keys = RangeInclusive<u64>;
 
 /// A range filter for `u64` keys.
 pub(crate) trait RangeContestant {
-    /// Inserts members one by one, as if they arrived that way; they are all different.
+    /// Inserts members one by one. They are all different.
     fn insert_each(&mut self, keys: &[u64]);
 
     /// Rebuilds the filter from all its members, sorted and all different.
@@ -28,8 +29,8 @@ pub(crate) trait RangeContestant {
         ranges.iter().filter(|range| self.contains(range)).count()
     }
 
-    /// Counts as [`count`](Self::count) does, but in one call of the filter. Filters that
-    /// [can't](RangeKind::can) do that count one by one.
+    /// Counts the same ranges as [`count`](Self::count), but in one call of the filter. A filter
+    /// that doesn't [support](RangeKind::can) this counts one by one.
     fn count_many(&self, ranges: &[Keys], _maybe: &mut Vec<bool>) -> usize {
         self.count(ranges)
     }
@@ -39,24 +40,26 @@ pub(crate) trait RangeContestant {
         self.count(empty)
     }
 
-    /// Repairs a mistake: the range contains no member. Filters that don't adapt do nothing.
+    /// Repairs a mistake, which is an empty range for which the filter answers "maybe". Filters
+    /// that don't adapt do nothing.
     fn repair(&mut self, _mistake: &Keys) {}
 
     /// Returns the memory usage in bits.
     fn bits(&self) -> u64;
 }
 
-/// The size and the rate of a filter.
+/// The size and the false-positive rate of a filter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RangeShape {
-    /// Slots of our filters.
+    /// The number of slots of our filters.
     pub(crate) slots: u64,
     pub(crate) members: u64,
-    /// Maximum number of keys per range.
+    /// The maximum number of keys per range.
     pub(crate) longest_range: u64,
-    /// Bits per remainder; other filters have the same rate, or the same memory.
+    /// The number of bits per remainder. Filters without remainders have the same rate or the same
+    /// memory.
     pub(crate) remainder_bits: u32,
-    /// Seed of the hash.
+    /// The seed of the hash.
     pub(crate) seed: u64,
 }
 
@@ -66,7 +69,7 @@ impl RangeShape {
         Self { slots, members: slots * 9 / 10, longest_range, remainder_bits, seed }
     }
 
-    /// Returns the members, uniform and sorted; they depend on the seed.
+    /// Returns the members, sorted. They are uniformly distributed, and depend on the seed.
     pub(crate) fn sorted_members(&self) -> Vec<u64> {
         let first = scatter(self.seed);
         let members = (0..self.members).map(|number| scatter(first.wrapping_add(number)));
@@ -87,7 +90,7 @@ pub(crate) fn has_member(sorted: &[u64], range: &Keys) -> bool {
 pub(crate) enum RangeOp {
     /// Insert members one by one.
     Insert,
-    /// Build from all members at once, sorted.
+    /// Build the filter from all members at once. The members are sorted.
     Bulk,
     /// Query empty ranges one by one.
     Negative,
@@ -135,8 +138,8 @@ impl RangeKind {
         }
     }
 
-    /// Returns whether the filter supports an operation. A filter that is repaired is queried one by
-    /// one.
+    /// Returns whether the filter supports an operation. Filters that adapt don't support queries
+    /// in one call.
     pub(crate) fn can(self, op: RangeOp) -> bool {
         match op {
             RangeOp::Insert => !matches!(self, Self::Grafite | Self::FstTruncated),
@@ -145,7 +148,7 @@ impl RangeKind {
         }
     }
 
-    /// Builds an empty filter, or returns why it is impossible.
+    /// Builds an empty filter. If this is impossible, returns an explanation.
     pub(crate) fn empty(self, shape: &RangeShape) -> Result<Box<dyn RangeContestant>, String> {
         Ok(match self {
             Self::Memento => Box::new(Memento::new(shape)?),
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn contestants_keep_all_members_and_the_rate_and_space() {
+    fn filters_lose_no_member_and_keep_their_rate_and_space() {
         for length in [1, 32, 1024] {
             let shape = RangeShape::new(1 << 13, length, 9, 1);
             let members = shape.sorted_members();
@@ -232,7 +235,7 @@ mod tests {
 
     /// Queries each filter's mistakes again.
     #[test]
-    fn all_but_the_adaptive_filter_repeat_mistakes() {
+    fn only_the_adaptive_filter_avoids_repeated_mistakes() {
         let shape = RangeShape::new(1 << 12, 32, 6, 1);
         let members = shape.sorted_members();
         let strangers = strangers(&members, 32, 10_000);

@@ -65,8 +65,8 @@ impl RangeContestant for Memento {
 pub(super) struct Aeris {
     builder: Builder<AdaptiveRangeFilter<u64>>,
     filter: AdaptiveRangeFilter<u64>,
-    /// The members by partition hash: the reverse map. `None` if the filter isn't told of its
-    /// mistakes.
+    /// The reverse map: the members, ordered by partition hash. `None` if the filter isn't told of
+    /// its mistakes.
     members: Option<BTreeSet<(Hash, u64)>>,
 }
 
@@ -123,7 +123,7 @@ impl RangeContestant for Aeris {
             let hashes = (*hashes.start(), 0)..=(*hashes.end(), u64::MAX);
             suspects.extend(members.range(hashes));
         }
-        // Partitions of a range may have the same fingerprint.
+        // Two partitions of a range may have the same fingerprint.
         suspects.sort_unstable();
         suspects.dedup();
         let suspects: Vec<u64> = suspects.into_iter().map(|(_, member)| member).collect();

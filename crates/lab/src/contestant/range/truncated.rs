@@ -1,4 +1,5 @@
-//! The first bits of each key in a set of the crate `fst`: a trie that shares equal suffixes.
+//! A range filter that stores the first bits of each key in a set of the crate `fst`. The set is a
+//! trie that shares equal suffixes.
 //!
 //! It is a substitute for `SuRF`, which has no crate. Like `SuRF`, it only knows how keys begin. It
 //! isn't succinct, though, and needs more space per bit.
@@ -6,18 +7,19 @@
 use super::{Keys, RangeContestant};
 use fst::{IntoStreamer, Set, SetBuilder, Streamer};
 
-/// Bits per letter of the trie. With more bits, nodes are large; with fewer, there are many nodes.
+/// The number of bits per letter of the trie. With more bits, nodes are large. With fewer bits,
+/// there are many nodes.
 const LETTER_BITS: u32 = 4;
 const LETTERS: usize = (u64::BITS / LETTER_BITS) as usize;
 
 pub(super) struct Truncated {
-    /// Maximum size in bits.
+    /// The maximum size of the set in bits.
     most_bits: u64,
     prefix_bits: Option<u32>,
     set: Set<Vec<u8>>,
 }
 
-/// The first bits of a key, as a word.
+/// The first bits of a key, as a word of letters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Word {
     letters: [u8; LETTERS],
@@ -25,8 +27,8 @@ struct Word {
 }
 
 impl Word {
-    /// Cuts a key to its first bits. The last letter is complete, and the first letter may have
-    /// fewer bits, so that the space grows evenly with the bits.
+    /// Returns the first bits of a key. The last letter is complete, but the first letter may have
+    /// fewer bits. So each additional bit takes about the same space.
     fn new(key: u64, prefix_bits: u32) -> Self {
         let prefix = key >> (u64::BITS - prefix_bits);
         let len = prefix_bits.div_ceil(LETTER_BITS) as usize;
@@ -47,8 +49,8 @@ impl Truncated {
         Self { most_bits, prefix_bits: None, set: Set::default() }
     }
 
-    /// Returns the length of the longest prefixes that fit, or of prefixes that barely separate the
-    /// members.
+    /// Returns the number of bits of the longest prefixes that fit into the space. They are no
+    /// longer than is needed to separate the members.
     fn fitting(&self, sorted: &[u64]) -> u32 {
         let fits =
             |bits: &u32| set(sorted, *bits).as_fst().as_bytes().len() as u64 * 8 <= self.most_bits;
@@ -71,7 +73,7 @@ impl RangeContestant for Truncated {
         unreachable!("a static filter");
     }
 
-    /// Determines the length of the prefixes on the first call.
+    /// Builds the set. The first call also determines the length of the prefixes.
     fn bulk(&mut self, sorted: &[u64]) {
         let prefix_bits = self.prefix_bits.unwrap_or_else(|| self.fitting(sorted));
         self.prefix_bits = Some(prefix_bits);

@@ -1,5 +1,5 @@
-//! The store that growing filters read their members from: on disk, the keys in order with their
-//! values, and the reverse map ordered by the partitions' hashes.
+//! The store that growing filters read their members from. On disk, it has the keys in order with
+//! their values, and a reverse map that is ordered by the partitions' hashes.
 
 use std::ops::Bound::{Included, Unbounded};
 use std::ops::RangeInclusive;
@@ -16,7 +16,7 @@ const VALUE_BYTES: usize = 504;
 const KEY_BYTES: usize = 8;
 const HASH_BYTES: usize = 16;
 
-/// Size of the data divided by that of the engine's block cache.
+/// The size of the data, divided by the size of the engine's block cache.
 const CACHE_SHARE: u64 = 100;
 
 pub(super) struct Disk {
@@ -47,7 +47,7 @@ impl Disk {
         Opened { engine: engine.expect("a directory of its own") }
     }
 
-    /// Writes more keys and compacts, so that no background work is left.
+    /// Writes more keys. Then compacts the store, so that no background work is left.
     pub(super) fn write(&self, keys: &[u64]) {
         let Opened { engine } = self.open();
         for keys in keys.chunks(1024) {
@@ -70,12 +70,12 @@ impl Opened {
         self.scan(Keyspace::Keys, (Unbounded, Unbounded)).collect()
     }
 
-    /// Iterates over all members in hash order, from the reverse map.
+    /// Iterates over all members in hash order. Reads them from the reverse map.
     pub(super) fn members(&self) -> impl Iterator<Item = u64> {
         self.scan(Keyspace::Members, (Unbounded, Unbounded))
     }
 
-    /// Returns the members with these hashes, from the reverse map.
+    /// Returns the members with these hashes. Reads them from the reverse map.
     pub(super) fn listed(&self, hashes: &RangeInclusive<Hash>) -> Result<Vec<u64>, BackendError> {
         let first = hash_bytes(*hashes.start());
         let last = [hash_bytes(*hashes.end()), vec![u8::MAX; KEY_BYTES]].concat();
@@ -94,7 +94,7 @@ fn hash_bytes(hash: Hash) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// Returns the key at the end of a stored key of either map.
+/// Returns the key at the end of a stored key. It is at the end in both maps.
 fn key_of(stored: &[u8]) -> u64 {
     u64::from_be_bytes(*stored.last_chunk().expect("keys of 8 bytes"))
 }
@@ -106,7 +106,7 @@ mod tests {
     use twiceshy_workloads::key::scatter;
 
     #[test]
-    fn keys_are_read_back_in_both_orders() {
+    fn keys_can_be_read_in_key_order_and_in_hash_order() {
         let filter = RangeFilter::<u64>::builder().slots(1000).secret(Secret::from_bytes([3; 16]));
         let partitions = filter.build().unwrap().partitions().clone();
         let keys: Vec<u64> = (0..3000).map(scatter).collect();

@@ -7,22 +7,22 @@ use twiceshy::{
     range::MementoFilter,
 };
 
-/// Number of keys of the longest range.
+/// The number of keys in the longest range.
 pub(super) const LENGTH: u64 = 32;
 
 /// A way of doubling a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The Aeris filter: only fingerprints that have run out of bits are rebuilt from the reverse
+    /// The Aeris filter. It rebuilds only fingerprints that have run out of bits, from the reverse
     /// map.
     Selective,
-    /// The Aeris filter, completely rebuilt from the reverse map: the paper's "full".
+    /// The Aeris filter, completely rebuilt from the reverse map. The paper calls this "full".
     Full,
     /// The Memento filter, doubled in memory as long as it can, and then rebuilt from all keys.
     Memento,
     /// The Memento filter, rebuilt from all keys every time.
     EveryTime,
-    /// The Memento filter, only doubled in memory as long as it can.
+    /// The Memento filter, doubled in memory until its bits run out, and never rebuilt.
     Alone,
 }
 
@@ -48,9 +48,9 @@ impl Way {
 /// The planned rate and the remainder widths of the filters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
-    /// The planned rate is 2 to the minus this.
+    /// The planned rate is 1 divided by 2 to the power of this number.
     pub(super) rate_bits: u32,
-    /// Remainder bits of Aeris and Memento, if not derived from the rate.
+    /// The numbers of remainder bits of Aeris and Memento. If `None`, the rate determines them.
     pub(super) remainder_bits: Option<[u32; 2]>,
 }
 
@@ -71,7 +71,8 @@ pub(super) enum Filter {
     Memento(RangeFilter<u64>),
 }
 
-/// Returns the builder of a growing filter, with these remainder bits or the setting's rate.
+/// Returns the builder of a growing filter. If `remainder_bits` is `None`, the setting's rate
+/// determines them.
 fn builder<const ADAPTIVE: bool>(
     setting: &Setting,
     remainder_bits: Option<u32>,
@@ -88,7 +89,7 @@ fn builder<const ADAPTIVE: bool>(
 /// A growing filter.
 pub(super) struct Growing {
     pub(super) way: Way,
-    /// Build filters of all keys.
+    /// The builders of filters that contain all keys.
     aeris: Builder<AdaptiveRangeFilter<u64>>,
     memento: Builder<RangeFilter<u64>>,
     /// The filter, or `None` if it couldn't double any further.
@@ -121,7 +122,8 @@ impl Growing {
         }
     }
 
-    /// Returns the filter with `slots` slots, twice as many as now, or `None` if it can't double.
+    /// Returns a filter with `slots` slots, which are twice as many as now. Returns `None` if the
+    /// filter can't double.
     pub(super) fn doubled(&self, slots: u64, disk: &Opened) -> Option<Filter> {
         let of_all_keys = || {
             let filter = self.memento.clone().slots(slots).build_from(&disk.keys());
@@ -129,7 +131,7 @@ impl Growing {
         };
         match (self.filter.as_ref()?, self.way) {
             (Filter::Aeris(_), Way::Full) => {
-                // There are no repairs to keep.
+                // The filter has no repairs to keep, so build it from the members alone.
                 let members: Vec<u64> = disk.members().collect();
                 let doubled = self.aeris.clone().slots(slots).build_from(&members);
                 Some(Filter::Aeris(doubled.expect("memory for a filter")))
@@ -152,7 +154,7 @@ impl Growing {
         self.filter = filter;
     }
 
-    /// Returns the share of the empty ranges that are mistakes.
+    /// Returns the share of mistakes among empty ranges.
     pub(super) fn rate(&self, empty: &[Keys]) -> Option<f64> {
         let mistakes = match self.filter.as_ref()? {
             Filter::Aeris(filter) => count(empty, |range| filter.contains_range(range)),

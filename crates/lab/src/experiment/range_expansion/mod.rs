@@ -1,4 +1,5 @@
-//! Aeris, figure 8: a filter that doubles eight times, reading its members from different places.
+//! Figure 8 of the Aeris paper: a filter that doubles eight times. The ways of doubling differ in
+//! where they read members from.
 
 mod disk;
 mod growing;
@@ -34,10 +35,11 @@ pub(super) const RANGE_EXPANSION: Experiment = Experiment {
 
 const DOUBLINGS: usize = 8;
 
-/// The load to fill filters to. It is below 95 %, at which a filter would double by itself, untimed.
+/// The load up to which filters are filled. At 95 %, a filter would double by itself, and the time
+/// would not be measured.
 const LOAD: f64 = 0.9;
 
-/// The first setting is the paper's.
+/// The settings. The first one is that of the paper.
 const SETTINGS: [Setting; 4] = [
     Setting { rate_bits: 3, remainder_bits: Some([5, 4]) },
     Setting { rate_bits: 3, remainder_bits: None },
@@ -45,9 +47,9 @@ const SETTINGS: [Setting; 4] = [
     Setting { rate_bits: 9, remainder_bits: None },
 ];
 const PAPER: usize = 0;
-/// The setting with the paper's rate and our bits.
+/// The index of the setting with the paper's rate and our numbers of bits.
 const OURS: usize = 1;
-/// Index of the first setting whose rate should hold.
+/// The index of the first setting whose planned rate should hold.
 const HELD: usize = 2;
 
 const WAYS: usize = Way::ALL.len();
@@ -64,13 +66,13 @@ const READING: &str = "\
 /// The measurements of a filter.
 #[derive(Default)]
 struct Seen {
-    /// Seconds of each doubling that succeeded.
+    /// The time of each successful doubling, in seconds.
     seconds: Vec<f64>,
-    /// Bytes read by the doublings.
+    /// The number of bytes that the doublings have read.
     read: u64,
-    /// False-positive rates of the full filter, initially and after each doubling.
+    /// The false-positive rates of the full filter, at the beginning and after each doubling.
     rates: Vec<f64>,
-    /// Bits per member of the full filter.
+    /// The number of bits per member of the full filter, at the same times.
     bits: Vec<f64>,
 }
 
@@ -89,7 +91,7 @@ struct Course {
     first_slots: u64,
     keys: Vec<u64>,
     disk: Disk,
-    /// Filters by setting and way.
+    /// The filters, by setting and by way of doubling.
     growing: Vec<Growing>,
     seen: Vec<Seen>,
     /// Empty ranges.
@@ -117,7 +119,8 @@ impl Course {
         Self { first_slots, keys, disk, growing, seen, ranges }
     }
 
-    /// Inserts the members up to the load after `doublings` doublings, and measures.
+    /// Inserts members until the load is reached, after `doublings` doublings. Then measures the
+    /// rate and the space.
     fn fill(&mut self, doublings: usize) {
         let before =
             doublings.checked_sub(1).map_or(0, |before| filled(self.first_slots << before));
@@ -137,7 +140,8 @@ impl Course {
         let mut times = vec![Vec::new(); self.growing.len()];
         let mut disk = self.disk.open();
         for (at, turn) in in_turns(self.growing.len(), turns) {
-            // The smallest scale opens the engine once.
+            // Reopen the engine before each turn. The smallest scale has one turn, and keeps the
+            // engine open.
             if turns > 1 {
                 drop(disk);
                 disk = self.disk.open();
@@ -242,10 +246,10 @@ fn run(context: &Context) -> Outcome {
 mod tests {
     use super::*;
 
-    /// No filter loses a member. Filters that read double all the way; one that reads nothing
-    /// doubles until its bits run out.
+    /// Filters that read members can double any number of times. A filter that reads nothing can
+    /// double until its bits run out.
     #[test]
-    fn every_way_keeps_all_members() {
+    fn every_way_of_expanding_keeps_all_members() {
         let mut course = Course::new(8, 1000, 1);
         for doublings in 0..DOUBLINGS {
             course.fill(doublings);
@@ -260,10 +264,10 @@ mod tests {
         for setting in 0..SETTINGS.len() {
             assert!((0..WAYS - 1).all(|way| doublings(setting, way) == DOUBLINGS));
         }
-        // One doubling per remainder bit.
+        // Without reading, a filter can double once per remainder bit.
         assert_eq!(doublings(PAPER, WAYS - 1), 4);
         assert_eq!(doublings(SETTINGS.len() - 1, WAYS - 1), DOUBLINGS);
-        // A filter with bits left reads nothing.
+        // A selective filter that has bits left reads less.
         let [young, old] = [SETTINGS.len() - 1, PAPER].map(|at| course.seen[at * WAYS].read);
         assert!(old > 2 * young, "{old} and {young}");
     }

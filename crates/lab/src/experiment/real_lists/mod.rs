@@ -1,4 +1,4 @@
-//! Figure 7 again, with real lists and traces.
+//! Figure 7 of the `AdaptiveQF` paper again, but with real lists and traces.
 
 use super::summary::{around, judge, mean};
 use super::{Context, Experiment, Outcome, progress};
@@ -19,16 +19,16 @@ pub(super) const REAL_LISTS: Experiment = Experiment {
 };
 
 const STEPS: usize = 25;
-/// The step from which the most frequent queries should have been repaired.
+/// The step after which the most frequent mistakes should have been repaired.
 const LATE: usize = STEPS - STEPS / 5;
 /// The space for repairs that counts as negligible, in bits per member.
 const NEGLIGIBLE: f64 = 0.1;
 
 /// The measurements of one filter with a sample.
 struct Run {
-    /// Share of mistakes among the queries of each step.
+    /// The share of mistakes among the queries of each step.
     rates: Vec<f64>,
-    /// Bits per member added by repairs, after each step.
+    /// The number of bits per member that repairs have added after each step.
     added: Vec<f64>,
 }
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_of_lists_and_traces_is_measured() {
+    fn experiment_measures_lists_and_traces_in_a_directory() {
         let directory = tempfile::tempdir().unwrap();
         let lines = |format: fn(u64) -> String| (0..2000).map(format).collect::<String>();
         let path = |name: &str| directory.path().join(name);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn experiment_without_data_is_skipped_and_says_how_to_give_some() {
+    fn experiment_without_data_is_skipped_and_explains_the_data_option() {
         let outcome = run(&context(None));
         assert_eq!(outcome.verdict, Verdict::Open);
         assert!(matches!(&outcome.blocks[..], [Block::Text(why)] if why.contains("--data")));

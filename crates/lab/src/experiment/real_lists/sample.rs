@@ -8,13 +8,13 @@ use twiceshy_workloads::key::scatter;
 use twiceshy_workloads::load::{Lines, LoadError, Trace};
 use twiceshy_workloads::stream::Zipf;
 
-/// The files in the directory.
+/// The files that the data directory must contain.
 pub(super) const FILES: &str = "\
     `blocked-domains.txt`, with one domain per line; `popular-origins.txt`, with one origin per \
     line, most popular first; and `block-io-trace.csv`, with the columns `time`, `op`, `size` and \
     `lbn`. Compressed files end in `.gz` or `.zst`";
 
-/// Exponent of the popularity of origins, typical for the web.
+/// The exponent of Zipf's law for the popularity of origins. It is typical for the web.
 const EXPONENT: f64 = 1.0;
 
 /// Members, and queries for non-members.
@@ -31,7 +31,8 @@ impl Sample {
     }
 }
 
-/// Loads all samples of a directory. Draws `queries` queries for samples whose queries are random.
+/// Loads all samples in a directory. If the queries of a sample are random, draws `queries` of
+/// them.
 pub(super) fn load(directory: &Path, queries: usize, seed: u64) -> Result<[Sample; 2], String> {
     Ok([domains(directory, queries, seed)?, blocks(directory)?])
 }
@@ -48,9 +49,10 @@ fn read<T>(
     read(path).map_err(|error| format!("`{name}`: {}", why(&error)))
 }
 
-/// Returns the keys of a file's lines without the prefix `without`, each once.
+/// Returns the keys of a file's lines, each once. Removes the prefix `without` from each line.
 fn keys(path: &Path, without: &str) -> Result<Vec<u64>, LoadError> {
-    // Don't use a filter's secret; otherwise keys would be in the filter's order.
+    // This secret must differ from that of a filter. With the same secret, keys would be in the
+    // filter's order.
     let hasher = KeyedHasher::new(&Secret::from_bytes([3; 16]));
     let mut seen = HashSet::new();
     let mut keys = Vec::new();

@@ -1,4 +1,4 @@
-//! Parses a packet's headers into its flow. Each step splits its bytes off the front; if bytes are
+//! Parses a packet's headers into its flow. Each step takes its bytes from the front. If bytes are
 //! missing, there is no flow.
 //!
 //! The crate `etherparse` (0.21.0) was tried. Its lenient iterator over IPv6 extensions reads out
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use super::Flow;
 
-/// The link layer: what a packet begins with.
+/// The link layer, which determines what a packet begins with.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Link {
     Ethernet,
@@ -17,11 +17,12 @@ pub(super) enum Link {
 }
 
 impl Link {
-    /// Returns the link type with this number in pcap files.
+    /// Returns the link layer that has this number in pcap files.
     pub(super) fn from_number(number: u32) -> Option<Self> {
         match number {
             1 => Some(Self::Ethernet),
-            // The operating systems' own numbers, the number in files, and one per IP version.
+            // Raw IP has several numbers: those of operating systems, the official one, and one per
+            // IP version.
             12 | 14 | 101 | 228 | 229 => Some(Self::Raw),
             _ => None,
         }
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn other_packets_than_ip_have_no_flow() {
+    fn packets_that_are_not_ip_have_no_flow() {
         assert_eq!(Link::Ethernet.flow(&ethernet(&[0x0806], &[0; 28])), None, "ARP");
         assert_eq!(Link::Raw.flow(&[0x55; 60]), None);
         let mut short_header = ipv4(V4, TCP, &tcp(1, 2));

@@ -9,18 +9,18 @@ use crate::load::{LoadError, Source, open};
 /// A captured packet with a known flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// When it was captured, since 1970.
+    /// When the packet was captured, as the time since 1970.
     pub time: Duration,
-    /// Its full length; often only its beginning was captured.
+    /// The packet's full length. Often only the beginning of a packet was captured.
     pub length: u32,
-    /// Its flow.
+    /// The packet's flow.
     pub flow: Flow,
 }
 
 /// The packets of a pcap file in the classic format.
 ///
-/// Supports both byte orders, microseconds and nanoseconds, Ethernet and raw IP.
-/// [Skips](Self::skipped) packets that aren't IP or too short to show their flow.
+/// Supports both byte orders, microseconds and nanoseconds, Ethernet and raw IP. [Skips](Self::skipped)
+/// packets that aren't IP, and packets whose captured part is too short to show their flow.
 ///
 /// ```text
 /// ┌───────┬─────────┬───────────────┬─────────┬───────────┐ ┌─────────┬──────────┬──────────┬────────┬─────────┐
@@ -61,7 +61,7 @@ impl Packets<Source> {
 }
 
 impl<R: Read> Packets<R> {
-    /// Reads packets from `reader`, in small reads.
+    /// Reads packets from `reader`. The reads are small, so `reader` should be buffered.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ pub struct ActiveSetConfig {
     pub active: u32,
     /// Maximum number of appearances per key.
     pub most: u32,
-    /// The exponent of the Zipfian law of the keys' numbers of appearances.
+    /// The exponent of the Zipfian law that the keys' numbers of appearances follow.
     pub exponent: f64,
 }
 
@@ -47,8 +47,8 @@ struct Life {
     limit: u32,
 }
 
-/// The acceptance probability at the start of a life, relative to its middle. Without it, no key
-/// would ever start.
+/// The acceptance probability at the start of a key's life, relative to the middle. If it were 0,
+/// no key would ever start.
 const FLOOR: f64 = 1.0 / 16.0;
 
 impl Life {
@@ -57,12 +57,12 @@ impl Life {
         Self { key: random.random(), appearances: 0, limit }
     }
 
-    /// Returns an active key as found at a random time. Long lives are found more often than they
-    /// begin, and a key stays at an age longer if it is less popular at that age.
+    /// Returns an active key of a random age. Long lives are more frequent among active keys than
+    /// among new keys. A key stays at an age longer if it is less popular at that age.
     fn in_progress(config: ActiveSetConfig, sizes: &Zipf, random: &mut Random) -> Self {
         loop {
-            // Together with `sizes`, proportional to a life's length and to how often such lives
-            // begin.
+            // Drawing from `sizes` and rejecting some draws makes the probability of a lifetime proportional
+            // to its length, times how often such lifetimes begin.
             let limit = sizes.sample(random) as u32 + 1;
             let share = f64::from(limit) / f64::from(config.most);
             if random.random::<f64>() >= pow(share, (1.0 - config.exponent).max(0.0)) {
@@ -76,7 +76,8 @@ impl Life {
         }
     }
 
-    /// The bell over a key's life: a parabola, which makes the growth logistic.
+    /// Returns the height of the bell curve at this point of the key's life. The curve is a parabola, so that
+    /// the growth is logistic.
     fn popularity(&self) -> f64 {
         let lived = f64::from(self.appearances) / f64::from(self.limit);
         FLOOR + (1.0 - FLOOR) * 4.0 * lived * (1.0 - lived)
@@ -96,7 +97,8 @@ impl ActiveSet {
         at_least_one("the most appearances", config.most.into())?;
         let lives = Zipf::new(config.most.into(), config.exponent)?;
         let mut random = random(seed, "active set");
-        // Sizes follow `k^(1 - exponent)`. If that law grows, a uniform one is thinned out instead.
+        // Sizes follow `k^(1 - exponent)`. If the exponent is below 1, larger sizes are more
+        // likely, so uniform sizes are thinned out instead.
         let sizes = Zipf::new(config.most.into(), (config.exponent - 1.0).max(0.0))?;
         let active =
             (0..config.active).map(|_| Life::in_progress(config, &sizes, &mut random)).collect();
@@ -161,7 +163,7 @@ mod tests {
             let mut deaths = [0_u32; 10];
             for seed in 1..=4 {
                 let stream = ActiveSet::new(ActiveSetConfig { exponent, ..SMALL }, seed).unwrap();
-                // A key that isn't seen for that long is gone.
+                // A key that isn't seen for that long has disappeared.
                 let keys = appearances(stream.take(2 * deaths.len() * PART).map(|d| d.key));
                 for times in keys.values() {
                     if let Some(part) = deaths.get_mut(times[times.len() - 1] / PART) {
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn popularity_over_time_is_a_bell() {
+    fn popularity_over_time_is_bell_shaped() {
         let keys = appearances(ActiveSet::new(SMALL, 3).unwrap().take(3_000_000).map(|d| d.key));
         let mut fifths = [0_u32; 5];
         for times in keys.values().filter(|times| times.len() >= 100) {

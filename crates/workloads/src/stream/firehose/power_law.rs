@@ -28,7 +28,7 @@ impl Default for PowerLawConfig {
     }
 }
 
-/// Added to all keys.
+/// The offset that is added to all keys.
 const OFFSET: u64 = 1_000_000_000;
 
 impl PowerLaw {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_follow_the_law() {
+    fn key_frequencies_follow_the_power_law() {
         let keys = PowerLaw::new(PowerLawConfig { keys: 50, exponent: 1.0 }, 2)
             .unwrap()
             .take(500_000)
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_biased() {
+    fn one_key_in_256_has_biased_bits() {
         assert_bits_are_biased(&published(3).take(2_000_000).collect::<Vec<_>>());
     }
 }

@@ -1,17 +1,14 @@
 //! Runs each benchmark on a small input, so that benchmarks keep working.
 
-use std::process::Command;
+use super::lab;
 use twiceshy_deadline::Deadline;
 
 /// Runs a benchmark, and checks that it prints results.
 fn run(benchmark: &str, options: &str) {
     let _deadline = Deadline::new();
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_twiceshy-lab"));
-    lab.args(["bench", benchmark, "--json"]).args(options.split(' '));
-    let output = lab.output().expect("the lab starts");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{benchmark} failed: {errors}");
-    assert!(output.stdout.contains(&b'{'), "{benchmark} printed no results: {errors}");
+    let words: Vec<&str> =
+        ["bench", benchmark, "--json"].into_iter().chain(options.split(' ')).collect();
+    assert!(!lab(&words).is_empty(), "{benchmark} printed no results");
 }
 
 #[test]
@@ -36,5 +33,10 @@ fn operations_benchmark_prints_results() {
 
 #[test]
 fn store_benchmark_prints_results() {
-    run("store", "--pairs 5000 --queries 2000");
+    run("store", "--pairs 5000 --queries 2000 --uniform-seconds 1");
+}
+
+#[test]
+fn life_benchmark_prints_results() {
+    run("life", "--members 2000 --start 500 --flood-members 500 --queries-per-member 100");
 }

@@ -1,16 +1,7 @@
 //! Runs small benchmarks, and writes the page of their results.
 
+use super::lab;
 use std::fs;
-use std::path::Path;
-use std::process::Command;
-
-/// Runs the lab, and returns what it prints.
-fn lab(words: &str, more: &[&Path]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy-lab"));
-    let output = command.args(words.split(' ')).args(more).output().expect("a lab that starts");
-    assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
-}
 
 /// Returns the rows of all tables whose first cell is `name`.
 fn rows<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
@@ -26,24 +17,25 @@ fn results_of_every_benchmark_have_a_table() {
         "bench range --log2-slots 12 --queries 1000 --rounds 1 --filters memento,grafite --json",
         "bench list --yes 1000 --no 1000 --rounds 1 --json",
         "bench aqf-ops --log2-slots 12 --rounds 1 --json",
-        "bench store --pairs 2000 --queries 6400 --rounds 1 --json",
+        "bench store --pairs 2000 --queries 6400 --rounds 1 --uniform-seconds 1 --json",
         "bench range-store --pairs 1000 --queries 6400 --json",
         "bench reverse-map --log2-slots 10 --json",
+        "bench life --members 16384 --flood-members 500 --queries-per-member 10 --json",
         "run climber --json",
     ];
     for (number, command) in commands.iter().enumerate() {
         let file = directory.path().join(format!("{number}.jsonl"));
-        fs::write(file, lab(command, &[])).unwrap();
+        fs::write(file, lab(&command.split(' ').collect::<Vec<_>>())).unwrap();
     }
     let out = directory.path().join("results.md");
-    lab("results", &[directory.path(), Path::new("--out"), &out]);
+    lab(&["results", directory.path().to_str().unwrap(), "--out", out.to_str().unwrap()]);
     let page = fs::read_to_string(out).unwrap();
 
     for command in commands {
         let source = format!("-- {}` (", command.replace(" --json", ""));
         assert!(page.contains(&source), "{source} isn't in\n{page}");
     }
-    // Each table, by a row that it must have, and how many of its cells have a number.
+    // The name of a row, the number of tables that have it, and how many of its cells have a number.
     for (name, tables, numbers) in [
         ("absent keys", 2, 1),
         ("bits per key", 2, 2),
@@ -53,6 +45,11 @@ fn results_of_every_benchmark_have_a_table() {
         ("absent keys, adversary at 10 %", 1, 5),
         ("adversary at 10 %", 2, 3),
         ("repair", 1, 5),
+        ("2^14 members", 1, 10),
+        ("10", 1, 9),
+        ("synced fjall, one core reads", 1, 9),
+        ("after a crash, fjall", 1, 6),
+        ("in memory", 1, 7),
         ("`climber`", 1, 1),
     ] {
         let found = rows(&page, name);

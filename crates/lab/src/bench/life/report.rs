@@ -1,0 +1,598 @@
+//! The printed results, and the targets.
+
+use super::RATE;
+use super::grow::PLANNED;
+use super::rows::{
+    Flood, Grow, GrowTotal, Judged, Outrun, Planned, Recovery, Row, Shrink, Size, Target,
+};
+use crate::output::{WIDTH, print};
+use std::process::ExitCode;
+use twiceshy_report::{Cell, Column, Table};
+
+/// The rows of each phase.
+#[derive(Default)]
+struct Phases<'a> {
+    grow: Vec<&'a Grow>,
+    grow_sizes: Vec<&'a Size>,
+    total: Option<&'a GrowTotal>,
+    outrun: Vec<&'a Outrun>,
+    shrink: Vec<&'a Shrink>,
+    shrink_sizes: Vec<&'a Size>,
+    planned: Vec<&'a Planned>,
+    flood: Vec<&'a Flood>,
+    restart: Vec<&'a Recovery>,
+    crash: Vec<&'a Recovery>,
+    targets: Vec<&'a Target>,
+}
+
+impl<'a> Phases<'a> {
+    fn of(rows: &'a [Row]) -> Self {
+        let mut phases = Self::default();
+        for row in rows {
+            match row {
+                Row::Grow(row) => phases.grow.push(row),
+                Row::GrowSize(row) => phases.grow_sizes.push(row),
+                Row::Outrun(row) => phases.outrun.push(row),
+                Row::ShrinkSize(row) => phases.shrink_sizes.push(row),
+                Row::GrowTotal(row) => phases.total = Some(row),
+                Row::Shrink(row) => phases.shrink.push(row),
+                Row::Planned(row) => phases.planned.push(row),
+                Row::Flood(row) => phases.flood.push(row),
+                Row::Restart(row) => phases.restart.push(row),
+                Row::Crash(row) => phases.crash.push(row),
+                Row::Target(row) => phases.targets.push(row),
+            }
+        }
+        phases
+    }
+
+    /// Returns the members and the memory at each size of the growing store, and of the shrinking store.
+    fn memory(&self) -> [Vec<(u64, u64)>; 2] {
+        let between = |sizes: &[&Size]| -> Vec<(u64, u64)> {
+            sizes.iter().map(|row| (row.members, row.memory_bytes)).collect()
+        };
+        let grow = self.grow.iter().map(|row| (row.members, row.memory_bytes));
+        let shrink = self.shrink.iter().map(|row| (row.members, row.memory_bytes));
+        [
+            grow.chain(between(&self.grow_sizes)).collect(),
+            shrink.chain(between(&self.shrink_sizes)).collect(),
+        ]
+    }
+
+    /// Returns the largest ratio of a measured rate to the requested one.
+    fn worst_rate(&self) -> Option<f64> {
+        let grow = self.grow.iter().map(|row| row.rate);
+        let shrink = self.shrink.iter().map(|row| row.rate);
+        let planned = self.planned.iter().map(|row| row.rate);
+        let outrun = self.outrun.iter().map(|row| row.rate);
+        grow.chain(shrink).chain(planned).chain(outrun).map(|rate| rate / RATE).reduce(f64::max)
+    }
+}
+
+/// The memory that a store may use besides its bits per member.
+const BASE_BYTES: u64 = 64 << 10;
+
+/// Returns the memory beyond [`BASE_BYTES`], in bits per member.
+fn bits_beyond_base(memory: u64, members: u64) -> f64 {
+    memory.saturating_sub(BASE_BYTES) as f64 * 8.0 / members as f64
+}
+
+/// The fewest queries per member after which the number of kept mistakes should no longer rise. By
+/// then, a store with a rate of 0.002 has made about two mistakes per five members, more than it
+/// has room to repair.
+const LONG_FLOOD: u64 = 200;
+
+/// Returns by what factor the number of kept mistakes rises at the end of a long flood.
+fn growth_of_records(flood: &[&Flood]) -> Option<f64> {
+    let [.., before, last] = flood else { return None };
+    let is_long = before.queries_per_member >= LONG_FLOOD;
+    is_long.then(|| last.kept_mistakes as f64 / (before.kept_mistakes as f64).max(1.0))
+}
+
+fn target(
+    name: impl Into<String>,
+    unit: &'static str,
+    at_least: bool,
+    goal: f64,
+    measured: Option<f64>,
+) -> Target {
+    let is_met = |measured: f64| if at_least { measured >= goal } else { measured <= goal };
+    let verdict = match measured.map(is_met) {
+        None => Judged::NotMeasured,
+        Some(true) => Judged::Met,
+        Some(false) => Judged::Missed,
+    };
+    Target { name: name.into(), unit, at_least, goal, measured, verdict }
+}
+
+/// Compares rows with the targets. They are meant for the memory backend.
+pub(super) fn targets(rows: &[Row]) -> Vec<Target> {
+    let phases = Phases::of(rows);
+    let Phases { total, outrun, planned, flood, crash, .. } = &phases;
+    let worst = |values: &mut dyn Iterator<Item = f64>| values.reduce(f64::max);
+    let at_most = |name: &str, unit, goal, measured| target(name, unit, false, goal, measured);
+    let [growing, shrinking] = phases.memory().map(|sizes| {
+        sizes.into_iter().map(|(members, bytes)| bits_beyond_base(bytes, members)).reduce(f64::max)
+    });
+    let wider =
+        |row: &&Planned| f64::from(row.remainder_bits) - f64::from(row.remainder_bits_of_plan);
+    let planned_bits = || {
+        let large = planned.iter().filter(|row| row.members >= PLANNED);
+        worst(&mut large.map(|row| row.memory_bits_per_member))
+    };
+    let mut targets = vec![
+        at_most("rate at every size, relative to the requested one", "", 1.1, phases.worst_rate()),
+        at_most(
+            "remainders wider than planned by",
+            "bits",
+            0.0,
+            worst(&mut planned.iter().map(wider)),
+        ),
+        at_most(
+            "memory at the planned size, from 2^20 members",
+            "bits/member",
+            14.0,
+            planned_bits(),
+        ),
+        at_most("memory beyond 64 KiB while growing", "bits/member", 16.0, growing),
+        at_most("memory beyond 64 KiB while shrinking", "bits/member", 16.0, shrinking),
+        at_most("get p99.99 while growing", "µs", 50.0, total.map(|row| row.get_p9999_us)),
+        at_most("get p99.999 while growing", "µs", 5000.0, total.map(|row| row.get_p99999_us)),
+        at_most("put p99.999 while growing", "µs", 10_000.0, total.map(|row| row.put_p99999_us)),
+        at_most(
+            "writers outrun background work: failed calls",
+            "",
+            0.0,
+            worst(&mut outrun.iter().map(|row| row.failed_puts as f64)),
+        ),
+        at_most(
+            "flood: mistakes, relative to those allowed",
+            "",
+            1.0,
+            worst(&mut flood.iter().map(|row| row.mistakes as f64 / row.allowed_mistakes)),
+        ),
+        at_most(
+            "flood: memory beyond 64 KiB",
+            "bits/member",
+            16.0,
+            worst(&mut flood.iter().map(|row| bits_beyond_base(row.memory_bytes, row.members))),
+        ),
+        at_most(
+            "flood: kept mistakes, last row relative to the row before",
+            "",
+            1.1,
+            growth_of_records(flood),
+        ),
+        at_most(
+            "flood: skipped repairs per mistake",
+            "",
+            0.01,
+            flood.last().map(|row| row.skipped_repairs as f64 / (row.mistakes as f64).max(1.0)),
+        ),
+    ];
+    for row in crash {
+        let name = |what: &str| format!("crash, {}: {what}", row.backend);
+        targets.push(target(name("first answer"), "ms", false, 10.0, Some(row.first_answer_ms)));
+        // In a small store, starting threads takes longer than reading members.
+        let millions = (row.members >= PLANNED).then(|| row.members_per_second / 1e6);
+        targets.push(target(name("speed of recovery"), "M members/s", true, 5.0, millions));
+    }
+    targets
+}
+
+impl Target {
+    /// Returns the target and its verdict in one line.
+    fn line(&self) -> String {
+        let Self { name, unit, at_least, goal, measured, verdict } = self;
+        let sign = if *at_least { "≥" } else { "≤" };
+        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+        let verdict = verdict.word();
+        match measured {
+            None => format!("{name:<58} {sign} {goal}{unit}: {verdict}"),
+            Some(measured) => {
+                format!("{name:<58} {sign} {goal}{unit}, measured {measured:.3}: {verdict}")
+            }
+        }
+    }
+}
+
+/// Prints a table for each phase, and a line for each target.
+pub(super) fn show(rows: &[Row]) -> Result<(), ExitCode> {
+    let phases = Phases::of(rows);
+    let tables = [
+        size_table(rows),
+        latency_table(&phases),
+        outrun_table(&phases.outrun),
+        shrink_table(rows),
+        memory_table(&phases),
+        planned_table(&phases.planned),
+        flood_table(rows),
+        recovery_table(&phases),
+    ];
+    for table in tables.iter().filter(|table| !table.rows.is_empty()) {
+        print(table.to_text(WIDTH))?;
+    }
+    print("Targets for the memory backend:")?;
+    phases.targets.iter().try_for_each(|target| print(target.line()))
+}
+
+/// Returns the sizes and speeds of a growing store.
+pub(crate) fn size_table(rows: &[Row]) -> Table {
+    let table = Table::new("Growing").columns([
+        Column::decimals("members", "", 0),
+        Column::percent("rate", 3),
+        Column::percent("expected", 3),
+        Column::decimals("filter", "bits/member", 2),
+        Column::decimals("memory", "bits/member", 2),
+        Column::decimals("rebuild", "KiB", 0),
+        Column::decimals("puts", "k/s", 0),
+        Column::decimals("gets", "k/s", 0),
+        Column::decimals("listed", "per put", 2),
+        Column::decimals("rebuilds", "", 0),
+        Column::decimals("delayed", "puts", 0),
+        Column::decimals("catch-up", "ms", 1),
+    ]);
+    Phases::of(rows).grow.iter().fold(table, |table, row| {
+        table.row([
+            row.members.into(),
+            row.rate.into(),
+            row.expected_rate.into(),
+            row.filter_bits_per_member.into(),
+            row.memory_bits_per_member.into(),
+            kib(row.rebuild_bytes),
+            (row.puts_per_second / 1e3).into(),
+            (row.gets_per_second / 1e3).into(),
+            row.members_listed_per_put.into(),
+            row.rebuilds.into(),
+            row.delayed_writes.into(),
+            row.catch_up_ms.into(),
+        ])
+    })
+}
+
+fn kib(bytes: u64) -> Cell {
+    (bytes as f64 / 1024.0).into()
+}
+
+fn latency_table(phases: &Phases<'_>) -> Table {
+    let table = Table::new("Latencies while growing, in µs")
+        .columns([
+        Column::text("members"),
+        Column::decimals("put 99.99 %", "", 1),
+        Column::decimals("99.999 %", "", 1),
+        Column::decimals("max", "", 1),
+        Column::decimals("get 99.99 %", "", 1),
+        Column::decimals("99.999 %", "", 1),
+        Column::decimals("max", "", 1),
+        Column::decimals("control 99.99 %", "", 1),
+        Column::decimals("99.999 %", "", 1),
+        Column::decimals("max", "", 1),
+    ])
+    .note(
+        "The control is a short computation by the thread that gets keys. Its latencies show what \
+         the machine alone causes.",
+    );
+    let rows = phases.grow.iter().map(|row| {
+        (
+            row.members.to_string(),
+            [row.put_p9999_us, row.put_p99999_us, row.put_max_us],
+            [row.get_p9999_us, row.get_p99999_us, row.get_max_us],
+            [row.control_p9999_us, row.control_p99999_us, row.control_max_us],
+        )
+    });
+    let total = phases.total.iter().map(|row| {
+        (
+            "all".to_owned(),
+            [row.put_p9999_us, row.put_p99999_us, row.put_max_us],
+            [row.get_p9999_us, row.get_p99999_us, row.get_max_us],
+            [row.control_p9999_us, row.control_p99999_us, row.control_max_us],
+        )
+    });
+    rows.chain(total).fold(table, |table, (members, puts, gets, control)| {
+        let numbers = puts.into_iter().chain(gets).chain(control).map(Cell::from);
+        table.row([members.into()].into_iter().chain(numbers))
+    })
+}
+
+fn outrun_table(rows: &[&Outrun]) -> Table {
+    let table = Table::new("Writers that outrun the background work")
+        .columns([
+            Column::decimals("members", "put", 0),
+            Column::decimals("writers", "", 0),
+            Column::percent("background", 0),
+            Column::decimals("puts", "k/s", 0),
+            Column::decimals("call 99.99 %", "µs", 1),
+            Column::decimals("99.999 %", "µs", 1),
+            Column::decimals("max", "µs", 1),
+            Column::decimals("delayed", "calls", 0),
+            Column::decimals("failed", "calls", 0),
+            Column::decimals("rebuilds", "", 0),
+            Column::decimals("due at the end", "shards", 0),
+            Column::percent("rate", 3),
+        ])
+        .note("Each call puts 16 members. The rate is measured after all due shards were rebuilt.");
+    rows.iter().fold(table, |table, row| {
+        table.row([
+            row.puts.into(),
+            row.writers.into(),
+            row.background_share.into(),
+            (row.puts_per_second / 1e3).into(),
+            row.put_p9999_us.into(),
+            row.put_p99999_us.into(),
+            row.put_max_us.into(),
+            row.delayed_writes.into(),
+            row.failed_puts.into(),
+            row.rebuilds.into(),
+            row.shards_due.into(),
+            row.rate.into(),
+        ])
+    })
+}
+
+/// Returns the memory at the sizes between those of the other tables.
+fn memory_table(phases: &Phases<'_>) -> Table {
+    let table = Table::new("Memory at sizes in between").columns([
+        Column::text("while"),
+        Column::decimals("members", "", 0),
+        Column::percent("expected rate", 3),
+        Column::decimals("filter", "bits/member", 2),
+        Column::decimals("memory", "bits/member", 2),
+        Column::decimals("beyond 64 KiB", "bits/member", 2),
+    ]);
+    let grow = phases.grow_sizes.iter().map(|row| ("growing", row));
+    let shrink = phases.shrink_sizes.iter().map(|row| ("shrinking", row));
+    grow.chain(shrink).fold(table, |table, (name, row)| {
+        table.row([
+            name.into(),
+            row.members.into(),
+            row.expected_rate.into(),
+            row.filter_bits_per_member.into(),
+            row.memory_bits_per_member.into(),
+            bits_beyond_base(row.memory_bytes, row.members).into(),
+        ])
+    })
+}
+
+/// Returns the sizes and speeds of a shrinking store.
+pub(crate) fn shrink_table(rows: &[Row]) -> Table {
+    let table = Table::new("Shrinking").columns([
+        Column::decimals("members", "", 0),
+        Column::percent("rate", 3),
+        Column::percent("expected", 3),
+        Column::decimals("filter", "bits/member", 2),
+        Column::decimals("memory", "bits/member", 2),
+        Column::decimals("deletes", "k/s", 0),
+        Column::decimals("listed", "per delete", 2),
+        Column::decimals("rebuilds", "", 0),
+        Column::decimals("catch-up", "ms", 1),
+    ]);
+    Phases::of(rows).shrink.iter().fold(table, |table, row| {
+        table.row([
+            row.members.into(),
+            row.rate.into(),
+            row.expected_rate.into(),
+            row.filter_bits_per_member.into(),
+            row.memory_bits_per_member.into(),
+            (row.deletes_per_second / 1e3).into(),
+            row.members_listed_per_delete.into(),
+            row.rebuilds.into(),
+            row.catch_up_ms.into(),
+        ])
+    })
+}
+
+fn planned_table(rows: &[&Planned]) -> Table {
+    let table = Table::new("Filled to the plan").columns([
+        Column::decimals("members", "", 0),
+        Column::percent("rate", 3),
+        Column::percent("expected", 3),
+        Column::decimals("filter", "bits/member", 2),
+        Column::decimals("memory", "bits/member", 2),
+        Column::decimals("remainders", "bits", 0),
+        Column::decimals("planned", "bits", 0),
+        Column::decimals("rebuilds", "", 0),
+    ]);
+    rows.iter().fold(table, |table, row| {
+        table.row([
+            row.members.into(),
+            row.rate.into(),
+            row.expected_rate.into(),
+            row.filter_bits_per_member.into(),
+            row.memory_bits_per_member.into(),
+            u64::from(row.remainder_bits).into(),
+            u64::from(row.remainder_bits_of_plan).into(),
+            row.rebuilds.into(),
+        ])
+    })
+}
+
+/// Returns the mistakes, the memory and the data of a flooded store.
+pub(crate) fn flood_table(rows: &[Row]) -> Table {
+    let flood = Phases::of(rows).flood;
+    let members = flood.first().map_or(0, |row| row.members);
+    let table = Table::new(format!("Flooded with different absent keys, {members} members"))
+        .columns([
+            Column::decimals("queries", "per member", 0),
+            Column::decimals("speed", "k/s", 0),
+            Column::decimals("mistakes", "per million", 0),
+            Column::decimals("mistakes", "in all", 0),
+            Column::decimals("allowed", "", 0),
+            Column::decimals("memory", "KiB", 0),
+            Column::decimals("peak", "KiB", 0),
+            Column::decimals("data", "KiB", 0),
+            Column::decimals("kept", "mistakes", 0),
+            Column::decimals("rotations", "", 0),
+            Column::decimals("failed", "repairs", 0),
+            Column::decimals("skipped", "repairs", 0),
+            Column::decimals("members read", "per repair", 1),
+            Column::decimals("by repairs", "per repair", 1),
+        ])
+        .note(
+            "Mistakes per million are those since the row before; all other counts are totals. The \
+             members that rotations read are included in the members read per repair.",
+        );
+    flood.iter().fold(table, |table, row| {
+        table.row([
+            row.queries_per_member.into(),
+            (row.queries_per_second / 1e3).into(),
+            row.mistakes_per_million.into(),
+            row.mistakes.into(),
+            row.allowed_mistakes.into(),
+            kib(row.memory_bytes),
+            kib(row.peak_memory_bytes),
+            kib(row.disk_bytes),
+            row.kept_mistakes.into(),
+            row.rotations.into(),
+            row.failed_repairs.into(),
+            row.skipped_repairs.into(),
+            row.members_read_per_repair.into(),
+            row.suspects_read_per_repair.into(),
+        ])
+    })
+}
+
+fn recovery_table(phases: &Phases<'_>) -> Table {
+    let table = Table::new("Opened again").columns([
+        Column::text("after"),
+        Column::text("backend"),
+        Column::decimals("members", "", 0),
+        Column::decimals("kept", "mistakes", 0),
+        Column::decimals("backend opened", "ms", 1),
+        Column::decimals("first answer", "ms", 2),
+        Column::decimals("full speed", "ms", 1),
+        Column::decimals("speed", "M members/s", 2),
+        Column::decimals("members read", "", 0),
+    ]);
+    let restart = phases.restart.iter().map(|row| ("a close", row));
+    let crash = phases.crash.iter().map(|row| ("a crash", row));
+    restart.chain(crash).fold(table, |table, (after, row)| {
+        table.row([
+            after.into(),
+            row.backend.into(),
+            row.members.into(),
+            row.kept_mistakes.into(),
+            row.backend_ms.into(),
+            row.first_answer_ms.into(),
+            row.full_speed_ms.into(),
+            (row.members_per_second / 1e6).into(),
+            row.members_listed.into(),
+        ])
+    })
+}
+
+/// Returns the targets and their verdicts.
+pub(crate) fn target_table(rows: &[Row]) -> Table {
+    let table = Table::new("Targets").columns([
+        Column::text("target"),
+        Column::text("unit"),
+        Column::text("goal"),
+        Column::decimals("measured", "", 3),
+        Column::text("verdict"),
+    ]);
+    Phases::of(rows).targets.iter().fold(table, |table, row| {
+        let sign = if row.at_least { "at least" } else { "at most" };
+        table.row([
+            row.name.as_str().into(),
+            row.unit.into(),
+            format!("{sign} {}", row.goal).into(),
+            row.measured.into(),
+            row.verdict.word().into(),
+        ])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flooded(queries_per_member: u64, mistakes: u64, kept_mistakes: u64) -> Row {
+        Row::Flood(Flood {
+            backend: "memory",
+            members: 1 << 16,
+            queries_per_member,
+            queries: queries_per_member << 16,
+            queries_per_second: 1e7,
+            mistakes_per_million: 2000.0,
+            mistakes,
+            allowed_mistakes: super::super::flood::allowed_mistakes(queries_per_member << 16),
+            memory_bytes: 64 << 10 | 16 << 13,
+            peak_memory_bytes: 1 << 20,
+            disk_bytes: 1 << 20,
+            kept_mistakes,
+            rotations: 1,
+            repairs: mistakes,
+            failed_repairs: 0,
+            skipped_repairs: mistakes / 50,
+            members_read_per_repair: 9.0,
+            suspects_read_per_repair: 2.0,
+        })
+    }
+
+    fn verdict(targets: &[Target], name: &str) -> Judged {
+        targets.iter().find(|target| target.name.starts_with(name)).expect(name).verdict
+    }
+
+    #[test]
+    fn targets_without_rows_are_not_measured() {
+        let targets = targets(&[]);
+        assert_eq!(targets.len(), 13);
+        for target in targets {
+            assert_eq!(target.verdict, Judged::NotMeasured, "{}", target.name);
+            assert!(target.line().ends_with(": not measured"));
+        }
+    }
+
+    #[test]
+    fn flood_is_judged_by_its_bounds() {
+        let rows = [flooded(1000, 131_000, 20_000), flooded(10_000, 1_310_000, 22_000)];
+        let met = targets(&rows);
+        assert_eq!(verdict(&met, "flood: mistakes"), Judged::Met);
+        assert_eq!(verdict(&met, "flood: memory"), Judged::Met);
+        assert_eq!(verdict(&met, "flood: kept"), Judged::Met);
+        assert_eq!(verdict(&met, "flood: skipped"), Judged::Missed);
+        let rows = [flooded(1000, 140_000, 20_000), flooded(10_000, 1_310_000, 22_001)];
+        let missed = targets(&rows);
+        assert_eq!(verdict(&missed, "flood: mistakes"), Judged::Missed);
+        assert_eq!(verdict(&missed, "flood: kept"), Judged::Missed);
+        let short = [flooded(10, 1, 20), flooded(100, 10, 200)];
+        assert_eq!(verdict(&targets(&short), "flood: kept"), Judged::NotMeasured);
+    }
+
+    #[test]
+    fn memory_is_judged_at_sizes_in_between() {
+        let size = |bits: u64| Size {
+            backend: "memory",
+            members: 1 << 16,
+            expected_rate: RATE,
+            filter_bits_per_member: 13.0,
+            memory_bits_per_member: 15.0,
+            memory_bytes: 64 << 10 | bits << 13,
+        };
+        let rows = [Row::GrowSize(size(16)), Row::ShrinkSize(size(17))];
+        let targets = targets(&rows);
+        assert_eq!(verdict(&targets, "memory beyond 64 KiB while growing"), Judged::Met);
+        assert_eq!(verdict(&targets, "memory beyond 64 KiB while shrinking"), Judged::Missed);
+    }
+
+    #[test]
+    fn recovery_is_judged_on_each_backend() {
+        let row = |backend, members_per_second| {
+            Row::Crash(Recovery {
+                backend,
+                members: PLANNED,
+                kept_mistakes: 8192,
+                backend_ms: 1.0,
+                first_answer_ms: 2.0,
+                full_speed_ms: 3.0,
+                members_per_second,
+                members_listed: 1000,
+            })
+        };
+        let targets = targets(&[row("memory", 5.0e6), row("fjall", 4.9e6)]);
+        assert_eq!(verdict(&targets, "crash, memory: speed"), Judged::Met);
+        assert_eq!(verdict(&targets, "crash, fjall: speed"), Judged::Missed);
+        assert_eq!(verdict(&targets, "crash, fjall: first"), Judged::Met);
+        let line = targets.last().unwrap().line();
+        assert!(line.ends_with(" ≥ 5 M members/s, measured 4.900: missed"), "{line}");
+    }
+}
