@@ -1,7 +1,8 @@
 //! `cargo xtask browser`: checks pages in a browser.
 //!
-//! A harness page shows the page in a frame. Its script (`browser.js`) looks at the page, and reports
-//! problems to the console. Everything else that appears on the console is a problem too.
+//! Each page is shown in a frame of a test page. A script in the test page (`browser.js`) examines
+//! the framed page, and writes problems to the console. Any other message on the console is also a
+//! problem.
 
 use crate::programs::{COMMAND_LINE, GALLERY};
 use crate::shell::{Done, Screen, install, output, root};
@@ -11,14 +12,15 @@ use std::path::{Path, PathBuf};
 /// The widths of a phone and a desktop, in pixels.
 const WIDTHS: [u32; 2] = [390, 1280];
 const SCHEMES: [&str; 2] = ["light", "dark"];
-/// The height of the picture, in pixels.
+/// The height of the browser's window and of the picture, in pixels.
 const HEIGHT: u32 = 8000;
-/// The script's last message contains this.
+/// A part of the script's last message. It shows that the script has finished.
 const DONE: &str = "looked at";
 
 const SCRIPT: &str = include_str!("browser.js");
 
-/// Checks some pages, or, if none is named, the report's sample page and the page of a small demo.
+/// Checks the named pages. If none is named, checks the report's sample page and the page of a
+/// small demo.
 pub(crate) fn run(pages: &[&str], screen: &Screen) -> Done {
     if pages.is_empty() {
         GALLERY.build(screen)?;
@@ -29,7 +31,7 @@ pub(crate) fn run(pages: &[&str], screen: &Screen) -> Done {
     pages.iter().try_for_each(|page| check(Path::new(page), &folder, screen))
 }
 
-/// Checks pages that the programs write which `cargo test` has built.
+/// Runs programs that `cargo test` has built, and checks the pages that they write.
 pub(crate) fn run_built(screen: &Screen) -> Done {
     let folder = folder()?;
     let page = folder.join("gallery.html");
@@ -103,7 +105,7 @@ fn show(
         "120",
         "chromium",
         "--headless",
-        // The pages are our own, and root cannot use the sandbox.
+        // The sandbox does not work for root. The pages are our own, so they need none.
         "--no-sandbox",
         "--disable-gpu",
         "--disable-quic",
@@ -124,7 +126,7 @@ fn show(
     Ok(console.map(|(_, line)| message(line).to_owned()).collect())
 }
 
-/// Returns the message in `:12] "message", source: … (12)`.
+/// Returns the message from a line such as `:12] "message", source: … (12)`.
 fn message(line: &str) -> &str {
     let from = line.find('"').map_or(0, |quote| quote + 1);
     let to = line.rfind("\", source:").unwrap_or(line.len());

@@ -1,4 +1,5 @@
-//! `cargo xtask fuzz`: fuzzes with the stable compiler. libFuzzer only needs coverage counters.
+//! `cargo xtask fuzz`: fuzzes with the stable compiler, which can produce the coverage counters
+//! that libFuzzer needs.
 
 use crate::shell::{Done, LIMIT, Screen, command, install, output, root};
 use std::time::Duration;
@@ -18,7 +19,7 @@ pub(crate) const TARGETS: [&str; 12] = [
     "yes_no",
 ];
 
-/// Coverage counters and traced comparisons, in the crates under test.
+/// The compiler options that add coverage counters and traced comparisons to the crates under test.
 const COVERAGE: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -36,7 +37,7 @@ pub(crate) fn run(targets: &[&str], seconds: u32, screen: &Screen) -> Done {
 }
 
 pub(crate) fn build(screen: &Screen) -> Done {
-    // libFuzzer is C++.
+    // libFuzzer is written in C++.
     install("g++", &["c++", "--version"])?;
     // With an explicit target, cargo does not instrument build scripts.
     let mut build = command(&["cargo", "build", "--release", "--target", &host()?]);
@@ -44,7 +45,7 @@ pub(crate) fn build(screen: &Screen) -> Done {
     screen.run(build)
 }
 
-/// Fuzzes targets that are built, one after the other.
+/// Fuzzes targets that are already built, one after the other.
 pub(crate) fn run_built(targets: &[&str], seconds: u32, screen: &Screen) -> Done {
     let programs = root().join("fuzz/target").join(host()?).join("release");
     for target in targets {

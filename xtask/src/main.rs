@@ -1,11 +1,13 @@
-//! The project's commands. `cargo xtask test` must be green.
+//! The project's own commands. `cargo xtask test` must succeed before a change lands.
 
 mod browser;
 mod counts;
 mod fuzz;
 mod programs;
+mod schedules;
 mod shell;
 mod steps;
+mod suite;
 mod test;
 mod torture;
 
@@ -18,19 +20,25 @@ Usage: cargo xtask <command>
 Commands:
   test                      Runs all checks: format, packages, lints, tests, docs, the oldest
                             compiler, pages in a browser, instruction counts, faults in the
-                            stores, and every fuzz target briefly. Installs what is missing.
-                            Takes about 20 minutes from a clean clone on two cores
+                            stores, orders of threads, and every fuzz target briefly.
+                            Installs what is missing.
+                            Takes about 12 minutes from a clean clone on two cores
   quick                     Runs the checks for every edit: format, lints and unit tests. Takes
                             less than two minutes once everything is built
   counts                    Counts the instructions of each operation, and compares them with
                             the recorded ones
   browser [PAGE.html]...    Opens pages in Chromium, narrow and wide, light and dark, and checks
-                            that everything can be read. Pictures are in target/browser
+                            that everything can be read. Saves pictures in target/browser
                             [default: the report's sample page and the page of a small demo]
   torture [SECONDS] [SEED]  Injects faults into the stores' backends and system calls, and
                             compares the stores with a model. Prints its seed and coverage
                             [default: 60 seconds, a new seed]
   torture case NAME         Runs one case again, by the name that `torture` printed
+  schedules [COUNT] [SEED]  Runs the threads of a store in many orders, and checks every answer. The
+                            same seed repeats the same orders [default: 2000 orders per
+                            scenario, seed 1]
+  schedules replay NAME ORDER
+                            Runs a scenario again, in the order that a failed check printed
   fuzz [TARGET] [SECONDS]   Fuzzes one target, or each of them [default: 60 seconds per target]
 ";
 
@@ -44,6 +52,7 @@ fn main() -> ExitCode {
         ["counts"] => counts::run(screen),
         ["browser", ref pages @ ..] => browser::run(pages, screen),
         ["torture", ref arguments @ ..] => torture::run(arguments, screen),
+        ["schedules", ref arguments @ ..] => schedules::run(arguments, screen),
         ["fuzz"] => fuzz::run(&fuzz::TARGETS, 60, screen),
         ["fuzz", target] => fuzz::run(&[target], 60, screen),
         ["fuzz", target, seconds] => match seconds.parse() {

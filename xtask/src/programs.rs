@@ -1,4 +1,5 @@
-//! Programs of this workspace, built as tests are: optimised, and with all assertions.
+//! Programs of this workspace. They are built with the profile of tests, which optimises and keeps
+//! all assertions.
 
 use crate::shell::{Done, Screen, command, root};
 use std::env::consts::EXE_SUFFIX;
@@ -7,7 +8,7 @@ use std::process::Command;
 /// A binary or an example of a package.
 pub(crate) struct Program {
     package: &'static str,
-    /// The option that selects it.
+    /// The option of cargo that selects the program: `--bin` or `--example`.
     kind: &'static str,
     name: &'static str,
 }
@@ -21,15 +22,16 @@ pub(crate) const TORTURE: Program =
     Program { package: "twiceshy-torture", kind: "--bin", name: "twiceshy-torture" };
 
 impl Program {
-    /// Builds this program alone. `cargo test` builds all of them; building one of them afterwards
-    /// would compile some dependencies again, because tests turn on more of their features.
+    /// Builds only this program. After `cargo test`, use the program that is already built:
+    /// building it alone would compile some dependencies again, because the tests turn on more of
+    /// their features.
     pub(crate) fn build(&self, screen: &Screen) -> Done {
         let mut build = command(&["cargo", "build", "--profile", "test", "--all-features"]);
         build.args(["--package", self.package, self.kind, self.name]);
         screen.run(build)
     }
 
-    /// Returns a command that runs the program as it was built last.
+    /// Returns a command that runs the program as it was last built.
     pub(crate) fn command(&self) -> Command {
         let folder =
             if self.kind == "--example" { "target/debug/examples" } else { "target/debug" };

@@ -1,4 +1,4 @@
-//! Runs other programs. No wait is without a bound.
+//! Runs other programs. Every wait has a time limit.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -8,23 +8,41 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Success, or an error message for a person.
+/// The result of a step: success, or an error message for the user.
 pub(crate) type Done = Result<(), String>;
 
-/// The longest that a program may take, unless its caller says how long it takes.
+/// The maximum time that a program may take by default.
 pub(crate) const LIMIT: Duration = Duration::from_hours(1);
 
-/// The longest that a package manager may take.
+/// The maximum time that a package manager may take.
 const INSTALL_LIMIT: Duration = Duration::from_mins(10);
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// Set when something has failed, so that what runs beside it stops early.
+/// Whether a step has failed. Steps that run at the same time then stop early.
 static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// Makes all programs that are running stop, and no others start.
+/// Stops all running programs, and prevents new ones from starting.
 pub(crate) fn stop() {
     IS_STOPPED.store(true, Ordering::Relaxed);
+}
+
+/// Waits until a condition holds.
+///
+/// # Errors
+/// If a step fails before, or if it takes too long.
+pub(crate) fn wait_until(what: &str, holds: impl Fn() -> bool) -> Done {
+    let start = Instant::now();
+    while !holds() {
+        if IS_STOPPED.load(Ordering::Relaxed) {
+            return Err(format!("waiting for the {what} was ended, because another step failed"));
+        }
+        if start.elapsed() > LIMIT {
+            return Err(format!("waited {} s for the {what}", LIMIT.as_secs()));
+        }
+        thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 /// Returns the repository's folder.
@@ -32,13 +50,13 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the repository").into()
 }
 
-/// Returns the folder of the logs of steps that run beside others.
+/// Returns the folder for logs. Steps that run beside the main steps write there.
 pub(crate) fn logs() -> PathBuf {
     root().join("target/xtask")
 }
 
-/// Returns a command that runs in the repository's folder. Builds are not incremental, because
-/// most of them are built once, and incremental files take several times the space.
+/// Returns a command that runs in the repository's folder. Its builds are not incremental, because
+/// most things are built only once, and incremental files take several times the space.
 pub(crate) fn command(words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(root()).stdin(Stdio::null());
@@ -46,17 +64,17 @@ pub(crate) fn command(words: &[&str]) -> Command {
     command
 }
 
-/// Returns the line that a person would type.
+/// Returns the command as a person would type it.
 fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Where programs write to.
+/// Where programs write their output.
 #[derive(Clone)]
 pub(crate) enum Screen {
     Terminal,
-    /// A file, for steps that run beside others.
+    /// A file, for steps that run beside the main steps.
     Log(PathBuf),
 }
 
@@ -69,7 +87,7 @@ impl Screen {
         self.run_at_most(LIMIT, command)
     }
 
-    /// Prints a command and runs it, with a limit of its own.
+    /// Prints a command and runs it, with a given time limit.
     ///
     /// # Errors
     /// If it fails or takes too long.
@@ -90,13 +108,13 @@ impl Screen {
     pub(crate) fn print(&self, text: &str) {
         match self {
             Self::Terminal => eprintln!("{text}"),
-            // A log that can't be written fails the next command.
+            // If the log can't be written, the next command fails.
             Self::Log(path) => drop(open(path).and_then(|mut log| writeln!(log, "{text}"))),
         }
     }
 }
 
-/// Opens a log to write at its end.
+/// Opens a log for appending.
 fn open(path: &Path) -> io::Result<File> {
     fs::create_dir_all(path.parent().unwrap_or(path))?;
     File::options().create(true).append(true).open(path)
@@ -134,7 +152,7 @@ fn wait(mut child: Child, limit: Duration) -> Result<ExitStatus, String> {
     }
 }
 
-/// Kills a program, and what it has started and not waited for.
+/// Kills a program and its child processes.
 fn end_with_descendants(child: &mut Child) {
     let mut doomed = vec![child.id()];
     let mut next = 0;
@@ -144,47 +162,56 @@ fn end_with_descendants(child: &mut Child) {
     }
     let ids: Vec<String> = doomed.iter().map(u32::to_string).collect();
     let _ = Command::new("kill").arg("-KILL").args(&ids).stderr(Stdio::null()).status();
-    // Also where there is no `kill`.
+    // This also works on systems without the program `kill`.
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// Returns the processes that a process has started, where `/proc` lists them.
+/// Returns the child processes of a process. Returns none on systems without `/proc`.
 fn children(parent: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     ids.filter(|id| parent_of(*id) == Some(parent)).collect()
 }
 
-/// Reads `ID (NAME) STATE PARENT …`. The name may contain anything.
+/// Returns the parent of a process, from a line `ID (NAME) STATE PARENT …`. The name may contain
+/// any characters.
 fn parent_of(id: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Returns whether a program can be run and succeeds.
+/// Runs a program, and returns whether this succeeds.
 pub(crate) fn succeeds(words: &[&str]) -> bool {
     let mut command = command(words);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Returns what a program prints, on its standard output and its standard error.
+/// Runs a program, and returns what it prints to its standard output and its standard error.
 ///
 /// # Errors
-/// If it fails or takes too long; with what it printed.
+/// If it fails or takes too long. The error contains what it printed.
 pub(crate) fn output(words: &[&str]) -> Result<String, String> {
+    output_of(command(words))
+}
+
+/// Runs a command, and returns what it prints to its standard output and its standard error.
+///
+/// # Errors
+/// If it fails or takes too long. The error contains what it printed.
+pub(crate) fn output_of(command: Command) -> Result<String, String> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = logs().join(format!("output-{}-{number}", std::process::id()));
-    let done = Screen::Log(path.clone()).run_quietly(LIMIT, command(words));
+    let done = Screen::Log(path.clone()).run_quietly(LIMIT, command);
     let text = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
     let _ = fs::remove_file(&path);
     done.map_err(|error| format!("{error}\n{text}"))?;
     Ok(text)
 }
 
-/// Installs a system package, unless the program that it provides works already.
+/// Installs a system package, unless the program in it already works.
 pub(crate) fn install(package: &str, works: &[&str]) -> Done {
     if succeeds(works) {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Steps of a command: what runs, how long it took, and a table at the end.
+//! Runs the steps of a command. Prints which step runs and how long it took, and a table at the
+//! end.
 
 use crate::shell::{self, Done, Screen, logs};
 use std::fs;
@@ -19,7 +20,7 @@ struct Ended {
     is_green: bool,
 }
 
-/// A row of steps, one after the other. Two lanes run at the same time.
+/// A sequence of steps that run one after the other. Two lanes run at the same time.
 pub(crate) struct Lane<'a> {
     steps: &'a Steps,
     is_beside: bool,
@@ -30,8 +31,8 @@ impl Steps {
         Self { start: Instant::now(), ended: Mutex::new(Vec::new()) }
     }
 
-    /// Runs steps that write to the terminal, and `beside` them steps that write to logs. When one
-    /// of the lanes fails, the other one is ended.
+    /// Runs two lanes at the same time. The steps of `main` write to the terminal, and those of
+    /// `beside` write to logs. When a lane fails, the other lane is stopped.
     ///
     /// # Errors
     /// The error of the lane that failed first.
@@ -54,10 +55,10 @@ impl Steps {
         first_error.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
-    /// Runs steps with nothing beside them.
+    /// Runs steps in a single lane.
     ///
     /// # Errors
-    /// That of the step that failed.
+    /// The error of the step that failed.
     pub(crate) fn run_alone(&self, main: impl FnOnce(&Lane<'_>) -> Done) -> Done {
         main(&Lane { steps: self, is_beside: false })
     }
@@ -77,10 +78,21 @@ impl Steps {
 }
 
 impl Lane<'_> {
+    /// Waits until a step of the other lane has succeeded.
+    ///
+    /// # Errors
+    /// If a step fails before, or if it takes too long.
+    pub(crate) fn wait_for(&self, name: &'static str) -> Done {
+        shell::wait_until(name, || {
+            let ended = self.steps.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            ended.iter().any(|step| step.name == name && step.is_green)
+        })
+    }
+
     /// Runs a step, and prints when it begins and how long it took.
     ///
     /// # Errors
-    /// That of the step.
+    /// The error of the step.
     pub(crate) fn step(&self, name: &'static str, work: impl FnOnce(&Screen) -> Done) -> Done {
         let log = logs().join(format!("{}.log", name.replace(' ', "-")));
         let beside =

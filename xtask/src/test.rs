@@ -3,24 +3,33 @@
 use crate::programs::DANCE;
 use crate::shell::{Done, Screen, command, output, succeeds};
 use crate::steps::{Lane, Steps};
-use crate::{browser, counts, fuzz, torture};
+use crate::{browser, counts, fuzz, schedules, suite, torture};
 use std::process::Command;
 
-/// Seconds per fuzz target: enough to see that it runs.
+/// The number of seconds for each fuzz target. It is enough to see that the target works.
 const FUZZ_SECONDS: u32 = 10;
 
-/// Seconds of faults: enough for every store and almost every kind of fault.
+/// The number of seconds of fault injection. It is enough for every store and almost every kind of
+/// fault.
 const TORTURE_SECONDS: &str = "25";
 const TORTURE_SEED: &str = "28";
+
+/// The number of orders in which the threads of each scenario run.
+const ORDERS: &str = "1000";
+const ORDERS_SEED: &str = "30";
 
 /// The crates that users depend on.
 const PUBLISHED: [&str; 5] =
     ["twiceshy", "twiceshy-report", "twiceshy-workloads", "twiceshy-store", "twiceshy-cli"];
 
-/// Runs everything that must be green.
+const BUILD: &str = "build of the tests";
+
+/// Runs all checks that must succeed.
 ///
-/// Two lanes share the cores. The second lane uses one core most of the time, because its builds
-/// have one codegen unit. The lanes build into different folders, so neither waits for the other.
+/// Two lanes of steps run at the same time, so that both cores are used to the end. The builds of
+/// the second lane have folders of their own, so neither lane waits for the other's builds. When
+/// the tests are built, the main lane runs them, and the second lane does the rest: these steps
+/// use what the main lane has built.
 pub(crate) fn run() -> Done {
     install_components()?;
     let steps = Steps::new();
@@ -38,22 +47,25 @@ fn main_lane(lane: &Lane<'_>) -> Done {
     lane.step("no features", |screen| {
         screen.run(command(&["cargo", "check", "--package", "twiceshy"]))
     })?;
-    lane.step("build of the tests", |screen| test(&["--no-run"], screen))?;
-    lane.step("tests", |screen| test(&[], screen))?;
-    lane.step("example", |screen| screen.run(DANCE.command()))?;
-    lane.step("faults", |screen| torture::run_built(&[TORTURE_SECONDS, TORTURE_SEED], screen))?;
-    lane.step("docs", document)?;
-    lane.step("oldest compiler", check_oldest_compiler)?;
-    lane.step("browser", browser::run_built)
+    lane.step(BUILD, suite::build)?;
+    lane.step("tests", suite::run_built)
 }
 
 fn lane_beside(lane: &Lane<'_>) -> Done {
     lane.step("instruction counts", counts::run)?;
     lane.step("build of fuzz targets", fuzz::build)?;
-    lane.step("fuzz targets", |screen| fuzz::run_built(&fuzz::TARGETS, FUZZ_SECONDS, screen))
+    lane.step("fuzz targets", |screen| fuzz::run_built(&fuzz::TARGETS, FUZZ_SECONDS, screen))?;
+    lane.step("orders of threads", |screen| schedules::run(&[ORDERS, ORDERS_SEED], screen))?;
+    lane.wait_for(BUILD)?;
+    lane.step("tests in documentation", suite::run_examples)?;
+    lane.step("faults", |screen| torture::run_built(&[TORTURE_SECONDS, TORTURE_SEED], screen))?;
+    lane.step("docs", document)?;
+    lane.step("browser", browser::run_built)?;
+    lane.step("example", |screen| screen.run(DANCE.command()))?;
+    lane.step("oldest compiler", check_oldest_compiler)
 }
 
-/// Runs what finds most mistakes, while you work.
+/// Runs only the checks that find most mistakes, for use after each edit.
 pub(crate) fn quick() -> Done {
     install_components()?;
     let steps = Steps::new();
@@ -71,7 +83,7 @@ pub(crate) fn quick() -> Done {
     done
 }
 
-/// Lets a build start from the one before.
+/// Makes a build incremental, so that it starts from the results of the previous build.
 fn incremental(mut command: Command) -> Command {
     command.env_remove("CARGO_INCREMENTAL");
     command
@@ -82,7 +94,7 @@ fn format(screen: &Screen) -> Done {
     screen.run(command(&["cargo", "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))
 }
 
-/// Packs the crates that users depend on, without building them again.
+/// Packs the crates that users depend on. Does not build the packed crates.
 fn package(screen: &Screen) -> Done {
     let mut package = command(&["cargo", "package", "--quiet", "--no-verify", "--allow-dirty"]);
     package.args(PUBLISHED.iter().flat_map(|name| ["--package", name]));
@@ -93,12 +105,6 @@ fn lints() -> Command {
     let mut lints = command(&["cargo", "clippy", "--workspace", "--all-targets", "--all-features"]);
     lints.args(["--", "-D", "warnings"]);
     lints
-}
-
-fn test(options: &[&str], screen: &Screen) -> Done {
-    let mut tests = command(&["cargo", "test", "--workspace", "--all-features"]);
-    tests.args(options);
-    screen.run(tests)
 }
 
 fn document(screen: &Screen) -> Done {
@@ -118,8 +124,8 @@ fn install_components() -> Done {
     Ok(())
 }
 
-/// Checks the workspace with the oldest compiler that the manifest promises, unless the other steps
-/// have just used it.
+/// Checks the workspace with the oldest compiler that the manifest promises to support. Does
+/// nothing if the other steps have just used that compiler.
 fn check_oldest_compiler(screen: &Screen) -> Done {
     let promised = env!("CARGO_PKG_RUST_VERSION");
     let version = output(&["rustc", "--version"])?;

@@ -4,13 +4,13 @@ use crate::programs::TORTURE;
 use crate::shell::{Done, LIMIT, Screen};
 use std::time::Duration;
 
-/// Builds the harness and runs it.
+/// Builds the program that injects faults, and runs it.
 pub(crate) fn run(arguments: &[&str], screen: &Screen) -> Done {
     TORTURE.build(screen)?;
     run_built(arguments, screen)
 }
 
-/// Runs the harness that `cargo test` has built.
+/// Runs the program that injects faults, as `cargo test` has built it.
 pub(crate) fn run_built(arguments: &[&str], screen: &Screen) -> Done {
     let mut torture = TORTURE.command();
     torture.args(arguments);

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a path in a document may begin: at the root, or in a crate's source or tests.
+/// The folders that a path in a document may be relative to: the root, and the sources and tests of
+/// crates.
 const ROOTS: [&str; 7] = [
     "",
     "crates/twiceshy/src",
@@ -30,14 +31,14 @@ fn documents() -> Vec<PathBuf> {
     paths.filter(|path| has_ending(path, "md")).collect()
 }
 
-/// Returns what stands between each `start` and the next `end`, line by line.
+/// Returns each piece of text between a `start` and the next `end` on the same line.
 fn between<'a>(text: &'a str, start: &'a str, end: char) -> impl Iterator<Item = &'a str> {
     text.lines().flat_map(move |line| {
         line.split(start).skip(1).filter_map(move |rest| Some(rest.split_once(end)?.0))
     })
 }
 
-/// Returns the paths that a document names in backticks: those with a folder and an ending.
+/// Returns the paths that a document names in backticks. A path has a folder and a file extension.
 fn named(text: &str) -> impl Iterator<Item = &str> {
     let is_path = |word: &&str| {
         let is_plain =
@@ -62,7 +63,7 @@ fn links_lead_to_files_that_exist() {
             }
         }
     }
-    assert!(broken.is_empty(), "links to nothing:\n{}", broken.join("\n"));
+    assert!(broken.is_empty(), "links to files that don't exist:\n{}", broken.join("\n"));
 }
 
 #[test]
