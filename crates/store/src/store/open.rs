@@ -93,9 +93,17 @@ impl OpenOptions {
             // The filter may have been saved when a shard was due.
             inner.maintained.review_all();
         }
+        let has_thread = self.background_share > 0.0;
+        if !has_thread {
+            // This reads the backend, which may panic. No other thread may have the store then, or the
+            // backend would stay claimed.
+            inner.count_records();
+        }
         let rebuilding = (!is_ready).then(|| inner.start_rebuild(self.progress.clone()));
-        let rebuilding = rebuilding.transpose()?;
-        let tending = inner.start_upkeep(self.background_share);
-        Ok(Store { inner, rebuilding, tending })
+        let mut store = Store { inner, rebuilding: rebuilding.transpose()?, tending: None };
+        if has_thread {
+            store.tending = store.inner.start_upkeep(self.background_share);
+        }
+        Ok(store)
     }
 }

@@ -139,13 +139,8 @@ impl<B: Backend, F: Shard> Store<B, F> {
 }
 
 impl<B: Backend, F: Shard> Inner<B, F> {
-    /// Starts the background thread, unless its share is 0. If no thread can be started, callers do its
-    /// work.
+    /// Starts the background thread. If no thread can be started, callers do its work.
     pub(super) fn start_upkeep(self: &Arc<Self>, share: f64) -> Option<JoinHandle<()>> {
-        if share <= 0.0 {
-            self.count_records();
-            return None;
-        }
         let inner = Arc::clone(self);
         self.maintained.announce_thread();
         let tend = move || inner.maintained.tend_in_background(&*inner, share.min(1.0));
@@ -158,7 +153,7 @@ impl<B: Backend, F: Shard> Inner<B, F> {
     }
 
     /// Counts the records of mistakes. If that fails, the limit on them isn't kept.
-    fn count_records(&self) {
+    pub(super) fn count_records(&self) {
         let _ = self.maintained.count_records(self);
     }
 

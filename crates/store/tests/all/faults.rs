@@ -4,6 +4,7 @@
 use crate::common::{LAYOUTS, copy, copy_files, options};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::Unbounded;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use twiceshy::Secret;
@@ -236,7 +237,7 @@ fn failure_at_any_operation_loses_nothing() {
         for fault in [Fault::Before, Fault::After, Fault::Late] {
             for n in 0..operations {
                 let context = (layout, fault, n);
-                let result = std::panic::catch_unwind(|| {
+                let result = catch_unwind(|| {
                     run(layout, fault, |backend| backend.fail_at(n, fault), true);
                 });
                 assert!(result.is_ok(), "one failure: {context:?}");
@@ -252,7 +253,7 @@ fn permanent_failures_lose_no_acknowledged_write() {
         for fault in [Fault::Before, Fault::After, Fault::Late] {
             for n in (0..operations).step_by(3) {
                 let context = (layout, fault, n);
-                let result = std::panic::catch_unwind(|| {
+                let result = catch_unwind(|| {
                     run(layout, fault, |backend| backend.fail_from(n, fault), false);
                 });
                 assert!(result.is_ok(), "failures: {context:?}");
@@ -336,6 +337,29 @@ fn records_that_could_not_be_written_are_written_later() {
         store.sync().unwrap();
         assert_eq!((store.stats().mistakes, kept() as u64), (mistakes, mistakes));
         assert!(store.put(&[0], &[2]).is_ok(), "no write is in doubt");
+    }
+}
+
+/// An open that panics leaves no thread behind that still uses the backend.
+#[test]
+fn store_can_be_opened_again_after_the_backend_panicked() {
+    for layout in LAYOUTS {
+        let backend: Faulty = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+        let options = always(layout).background_share(0.0);
+        let open = || -> Result<Store<_>> { options.open_with(Arc::clone(&backend), None) };
+        let store = open().unwrap();
+        store.put_many((0..2000_u32).map(|key| (key.to_be_bytes(), b""))).unwrap();
+        store.close().unwrap();
+        let mut panics = 0;
+        for n in 0..100 {
+            backend.fail_at(n, Fault::Panic);
+            panics += usize::from(catch_unwind(AssertUnwindSafe(|| open().map(drop))).is_err());
+            backend.heal();
+            let mut store = open().unwrap();
+            store.wait_until_ready().unwrap();
+            assert!(store.contains(&7_u32.to_be_bytes()).unwrap());
+        }
+        assert!(panics > 3, "{layout:?}: {panics}");
     }
 }
 
