@@ -1,7 +1,7 @@
 //! `twiceshy-count OPERATION FILTER`: runs one operation many times, under an instruction counter.
 //!
-//! The counter counts only the instructions within [`measured`]. `cargo xtask counts` runs this program. It
-//! depends on nothing except the filters, so that its release build is short.
+//! The counter counts only the instructions within [`measured`]. `cargo xtask counts` runs this
+//! program. It depends on nothing except the filters, so that its release build is short.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -22,7 +22,8 @@ enum Op {
     NegativeMany,
     /// Looks up members, in one call.
     PositiveMany,
-    /// Inserts members, into an empty filter up to 90 % load, or into a repaired filter from 90 to 92 %.
+    /// Inserts members one by one: into an empty filter up to a load of 90 %, or into a repaired
+    /// filter from 90 % to 92 %.
     Insert,
     /// Inserts in calls of 1024 members.
     InsertMany,
@@ -108,8 +109,8 @@ fn hashes(hasher: &KeyedHasher, first: u64, count: u64) -> Vec<Hash> {
     (first..first + count).map(|key| hasher.hash(&key)).collect()
 }
 
-/// Runs an operation that looks up members or strangers. Returns the number of lookups. This is a macro,
-/// because a function would call the filter through a trait.
+/// Runs an operation that looks up members or non-members. Returns the number of lookups. This is a
+/// macro, because a function would have to call the filter through a trait.
 macro_rules! look_up {
     ($filter:ident, $op:ident, $work:ident) => {{
         let asked = match $op {
@@ -132,7 +133,8 @@ macro_rules! look_up {
     }};
 }
 
-/// Runs an operation of an adaptive quotient filter with 9-bit remainders. Returns how many times it ran.
+/// Runs an operation of an adaptive quotient filter with 9-bit remainders. Returns how many times
+/// it ran.
 fn count(op: Op, work: &Work) -> usize {
     let Work { hasher, members, .. } = work;
     let builder = QuotientFilter::builder().remainder_bits(9).slots(SLOTS);
@@ -174,8 +176,8 @@ fn count(op: Op, work: &Work) -> usize {
     times
 }
 
-/// Runs an operation of a telescoping or an extension filter with 8-bit remainders. Returns how many times it
-/// ran, or `None` if the filter has no such operation.
+/// Runs an operation of a telescoping or an extension filter with 8-bit remainders. Returns how
+/// many times it ran, or `None` if the filter has no such operation.
 fn count_coded<S: CodedScheme>(op: Op, is_adapted: bool, work: &Work) -> Option<usize> {
     let Work { hasher, members, .. } = work;
     let builder = CodedFilter::<S>::builder().remainder_bits(8).slots(SLOTS);
@@ -236,8 +238,8 @@ fn repair_some<S: CodedScheme>(filter: &mut CodedFilter<S>, sorted: &[Hash], has
         while let Answer::Maybe(claim) = answer {
             match filter.adapt(&claim, listed(sorted, &claim)) {
                 Ok(_) => left -= 1,
-                // Try again with a claim that names more members, so that the filter can forget other
-                // repairs.
+                // Try again with a claim that names more members, so that the filter can forget
+                // other repairs.
                 Err(AdaptError::Crowded) if filter.suspects(stranger) != claim.suspects() => {
                     answer = filter.check(stranger);
                     continue;

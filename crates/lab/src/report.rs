@@ -36,8 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
     let unwritten = |error: io::Error| {
         failure(format_args!("could not write {}: {error}", options.out.display()))
     };
-    // Create the file now, because it is better to fail before hours of experiments than after
-    // them.
+    // Create the file now, so that an unwritable path fails before hours of experiments.
     let mut file = temporary_beside(&options.out).map_err(unwritten)?;
     let mut page = Page::new("Twiceshy: what adaptive filters are worth").lead(
         "Each experiment tests a claim of a paper, and shows what we measured on this machine, also \

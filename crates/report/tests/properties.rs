@@ -147,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn text_tables_keep_to_their_columns(table in table(), width in 0..200usize) {
+    fn text_tables_have_no_control_characters(table in table(), width in 0..200usize) {
         let text = table.to_text(width);
         prop_assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()));
         let rules = text.lines().filter(|line| line.starts_with('─')).count();

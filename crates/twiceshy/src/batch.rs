@@ -62,7 +62,7 @@ pub(crate) fn answer<K, L: Lookup<K>>(lookup: &L, keys: &[K], answers: &mut [boo
     for number in 0..groups.len() {
         let [even, odd] = &mut begun;
         let (arrived, coming) = if number % 2 == 0 { (even, odd) } else { (odd, even) };
-        // No group follows the last one. Beginning the last group again has no effect.
+        // After the last group, begin it again, which has no effect.
         let next = &groups[usize::min(number + 1, groups.len() - 1)];
         let mut candidates = List::<GROUP>::new();
         for lane in 0..GROUP {

@@ -51,7 +51,7 @@ impl Claim {
         self.cells.hashes()
     }
 
-    /// Checks that the claim has the current version, that it names at least the `needed` cells,
+    /// Checks that the claim has the current version, that it covers at least the `needed` cells,
     /// and that all listed members are suspects.
     pub(crate) fn check(
         &self,
@@ -175,7 +175,7 @@ impl Versions {
         Version { filter: self.filter, changes: self.stripes[self.stripe(quotient)] }
     }
 
-    /// Returns the version of all members together.
+    /// Returns a version that covers the whole filter.
     pub(crate) fn all(&self) -> Version {
         let changes = self.stripes.iter().fold(0, |sum: u64, &stripe| sum.wrapping_add(stripe));
         Version { filter: self.filter, changes }

@@ -59,7 +59,7 @@ pub enum RemoveError {
     /// A listed member's hash lies outside the suspects' interval.
     #[error("{member:?} is listed but is not in the claim's interval; list only members in it")]
     Outside {
-        /// The first such member.
+        /// The first member outside the interval.
         member: Hash,
     },
     /// The listing lacks members that the filter holds.
@@ -77,7 +77,7 @@ pub enum RemoveError {
     /// A listed mistake is a member.
     #[error("{hash:?} is both a member and a mistake; take it off one of the lists")]
     MistakeIsMember {
-        /// The hash.
+        /// The hash that is on both lists.
         hash: Hash,
     },
     /// Several entries may belong to the key.
@@ -108,7 +108,7 @@ pub enum AdaptError {
     /// A listed member's hash lies outside the suspects' interval.
     #[error("{member:?} is listed but is not in the claim's interval; list only members in it")]
     Outside {
-        /// The first such member.
+        /// The first member outside the interval.
         member: Hash,
     },
     /// The listing lacks members that the filter holds.
@@ -156,7 +156,7 @@ pub enum AdaptError {
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The size was not given by exactly one of capacity, memory and slots.
+    /// None, or more than one, of capacity, memory and slots was given.
     #[error("give exactly one of capacity, memory and slots")]
     Size,
     /// A rate and remainder bits were both given.
@@ -170,7 +170,7 @@ pub enum PlanError {
         least * 1.1
     )]
     Rate {
-        /// The rate.
+        /// The requested rate.
         rate: f64,
         /// The lowest rate that the filter can have.
         least: f64,
@@ -252,7 +252,7 @@ pub enum BuildError {
         position.map(|position| format!(" (number {} of the mistakes)", position + 1))
             .unwrap_or_default())]
     MistakeIsMember {
-        /// The hash.
+        /// The hash that is on both lists.
         hash: Hash,
         /// The position in the list of mistakes, counted from 0, if a list of keys was given.
         position: Option<usize>,
@@ -278,7 +278,7 @@ pub enum BuildError {
     /// A value from the filter that is being replaced doesn't fit in the new filter.
     #[error("the value {value} doesn't fit in {bits} bits; allow as many bits per value as before")]
     ValueTooLarge {
-        /// The value.
+        /// The value that doesn't fit.
         value: u64,
         /// Bits per value in the new filter.
         bits: u32,
@@ -286,7 +286,7 @@ pub enum BuildError {
     /// A hash belongs to a different shard than the one that is being rebuilt.
     #[error("{hash:?} is not in that shard; list exactly the shard's members and mistakes")]
     Outside {
-        /// The hash.
+        /// The first hash that belongs to a different shard.
         hash: Hash,
     },
     /// Members were inserted or removed, or a mistake was repaired, while the shard was being

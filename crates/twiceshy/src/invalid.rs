@@ -1,4 +1,4 @@
-//! The error of all checks of invariants.
+//! The error that every check of invariants returns.
 
 /// A structure breaks one of its own invariants, because of a bug or corrupted memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

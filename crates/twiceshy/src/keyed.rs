@@ -183,8 +183,8 @@ macro_rules! keyed_methods {
             }
 
             /// Checks a key, and repairs the filter if "maybe" was a mistake; see
-            /// [`Adaptive::check_or_repair`](crate::Adaptive::check_or_repair). The
-            /// [start page](crate#the-dance) has an example.
+            /// [`Adaptive::check_or_repair`](crate::Adaptive::check_or_repair). The [start
+            /// page](crate#how-a-repair-works) has an example.
             pub fn check_or_repair<'l, E, L: Into<Listing<'l>>>(
                 &$($mut)? self,
                 key: &K,

@@ -2,21 +2,22 @@
 //! about it.
 //!
 //! A filter holds a set of keys in a few bits each, and answers "absent" or "maybe". "Absent" is
-//! always right. "Maybe" is wrong for a small share of absent keys, the *false-positive rate*. In an
-//! ordinary filter these mistakes repeat: the same key gets the same wrong answer. The adaptive
-//! filters of this crate repair a mistake, so that the rate holds for skewed and hostile queries too.
+//! always right. "Maybe" is wrong for a small share of absent keys, the *false-positive rate*. In
+//! an ordinary filter these mistakes repeat: the same key gets the same wrong answer. The adaptive
+//! filters of this crate repair a mistake, so that the rate holds for skewed and hostile queries
+//! too.
 //!
-//! # The dance
-//! A filter forgets most of each key, so it cannot repair a mistake alone. Somebody else must list
-//! the members that caused it, for example a database with an index of hashes. So each repair has
-//! four steps:
+//! # How a repair works
+//! A filter forgets most of each key, so it cannot repair a mistake alone. Something else, for
+//! example a database with an index of hashes, must list the members that caused the mistake. So
+//! each repair has four steps:
 //! 1. `check` a key. The answer "maybe" carries a [`Claim`].
 //! 2. Look the key up where the members are. If it is there, the answer was right.
 //! 3. Otherwise list the members in the claim's range of hashes.
 //! 4. `adapt`: the filter learns what distinguishes those members from the key, and answers
 //!    "absent" to the key from then on.
 //!
-//! `check_or_repair` does all of it with two closures:
+//! `check_or_repair` does all four steps with two closures:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,9 +44,9 @@
 //! ```
 //!
 //! A repair stays until a new member collides with the same key, which has a probability below the
-//! false-positive rate. The stores of `twiceshy-store` do the dance themselves, and keep a bounded
-//! number of mistakes so that they can repair such collisions and rebuild filters without
-//! forgetting.
+//! false-positive rate. The stores of `twiceshy-store` do these steps themselves. They also keep a
+//! bounded number of mistakes, so that they can repair such collisions, and keep repairs when they
+//! rebuild a filter.
 //!
 //! # Filters
 //! | family | filter | what it is for |
@@ -59,8 +60,9 @@
 //!
 //! Every filter can be
 //! - sized by its `builder()`: a rate or remainder bits, and a capacity, memory or slots;
-//! - bound to a key type and a secret: [`Keyed`]. Without it, filters know only [hashes](struct@Hash);
-//! - saved and opened: [`snapshot`]. [`Frozen`] reads some of them in place.
+//! - bound to a key type and a secret: [`Keyed`]. Without it, filters know only
+//!   [hashes](struct@Hash);
+//! - saved and opened: [`snapshot`]. [`Frozen`] reads some snapshots in place.
 //!
 //! [`Concurrent`] shares quotient, telescoping, extension and plain filters between threads.
 //!

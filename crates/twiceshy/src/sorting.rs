@@ -29,15 +29,16 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Returns `None` if the quotient, the remainder and the other bits don't fit in 64 bits.
+    /// Creates a packing. Returns `None` if the quotient, the remainder and the other bits don't
+    /// fit in 64 bits.
     pub(crate) fn new(digits: Digits, other_bits: u32) -> Option<Self> {
         let quotient_bits = u64::BITS - (digits.slots - 1).leading_zeros();
         let fits = quotient_bits + digits.remainder + other_bits <= u64::BITS;
         fits.then_some(Self { digits, other_bits })
     }
 
-    /// Returns the number that a member is packed into. If remainders are plain, and given the same
-    /// other bits, a larger hash never has a smaller number.
+    /// Packs a member into a number. If remainders are plain, members with the same other bits have
+    /// numbers in hash order.
     #[inline(always)]
     fn of(self, hash: Hash, other: u64) -> u64 {
         let scaled = self.digits.scale(hash);
@@ -72,7 +73,7 @@ impl Numbers {
         }
     }
 
-    /// Returns by how many bits to shift a quotient so that about `leading` bits are left.
+    /// Returns the right shift that leaves about `leading` bits of a quotient.
     fn quotient_shift(self, leading: u32) -> u32 {
         let quotient_bits = u64::BITS - (self.digits.slots - 1).leading_zeros();
         quotient_bits.saturating_sub(leading)
@@ -99,8 +100,8 @@ impl Numbers {
         Some(Scattered { numbers: self, lines, ends, leading })
     }
 
-    /// Returns the smallest and the largest number that a bucket can have, if the buckets are made of
-    /// the `leading` bits of hashes.
+    /// Returns the smallest and the largest number that a bucket can contain. About `leading` bits
+    /// of a hash select its bucket.
     fn bounds(self, bucket: u64, leading: u32) -> (u64, u64) {
         let other = low_bits(self.other_bits);
         if self.digits.remainders.is_plain() {
@@ -117,8 +118,8 @@ impl Numbers {
     }
 }
 
-/// Distributes items over buckets. The items are pairs of a bucket and a value. Calls `put` with the
-/// place of each value, in the order of the items, and returns the end of each bucket.
+/// Distributes items over buckets. The items are pairs of a bucket and a value. Calls `put` with
+/// the place of each value, in the order of the items, and returns the end of each bucket.
 #[inline(always)]
 pub(crate) fn scatter<T>(
     buckets: usize,
@@ -140,7 +141,8 @@ pub(crate) fn scatter<T>(
     places
 }
 
-/// Numbers in buckets. The buckets are in order; the numbers inside a bucket are not.
+/// Numbers that were scattered into buckets. The buckets are in order; the numbers inside a bucket
+/// are not.
 pub(crate) struct Scattered {
     numbers: Numbers,
     lines: Lines,

@@ -1,5 +1,5 @@
-//! Locks, and random bytes. With `--cfg shuttle`, they are those of `shuttle`, which runs the threads of a
-//! test in many orders and can repeat each of them.
+//! Locks and random bytes. With `--cfg shuttle`, they come from the `shuttle` crate, which runs the
+//! threads of a test in many orders and can replay each order.
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -67,7 +67,7 @@ pub trait Dynamic: Filter {
 
 /// A filter that repairs its mistakes.
 ///
-/// The [start page](crate#the-dance) explains how these methods work together.
+/// The [start page](crate#how-a-repair-works) explains how these methods work together.
 pub trait Adaptive: Dynamic {
     /// Looks up a hash like [`contains`](Filter::contains). The answer "maybe" carries a claim.
     fn check(&self, hash: Hash) -> Answer;

@@ -5,9 +5,9 @@ use anyhow::{Context as _, Result};
 use std::path::Path;
 use twiceshy_store::StoreError;
 
-/// Returns the result of closing a store or lists. If only the filter could not be saved, prints a
-/// warning instead of an error, because the command has succeeded, and the next command builds the
-/// filter again.
+/// Adds the directory to the error of closing a store or lists. If only the filter could not be
+/// saved, prints a warning and returns `Ok`, because all data is safe, and the next command builds
+/// the filter again.
 pub(super) fn closed(directory: &Path, closed: twiceshy_store::Result<()>) -> Result<()> {
     let is_warning = matches!(closed, Err(StoreError::FilterNotSaved { .. }));
     match closed.with_context(|| directory.display().to_string()) {

@@ -1,8 +1,9 @@
 //! Reads lines once, and returns the sorted, distinct hashes of their keys. [`KeysOfLine`] finds
 //! the keys of a line.
 //!
-//! One thread reads lines, and several threads hash them. The first bits of a hash select its bucket. A
-//! bucket is small enough to be sorted in the cache. The buckets themselves are in hash order.
+//! One thread reads lines, and several threads hash them. The first bits of a hash select its
+//! bucket. A bucket is small enough to be sorted in the cache. The buckets themselves are in hash
+//! order.
 
 use crate::input::{Block, Encoding, Lines, check_stdin_once};
 use crate::progress::Total;
@@ -141,7 +142,7 @@ fn hash_blocks(
         for line in block.lines() {
             keys.each(line, |key| buckets.push(hasher.hash_bytes(key)));
         }
-        // This fails if all lines are read. Then the buffer is no longer needed.
+        // This fails only after all lines were read, when the buffer is no longer needed.
         let _ = give_back.send(block);
     }
 }

@@ -31,7 +31,8 @@ impl Compression {
     }
 }
 
-/// Returns whether a source that begins with these bytes is plain text, read from its first byte on.
+/// Returns whether a source that begins with these bytes is plain text, read from its first byte
+/// on.
 pub(crate) fn begins_as_text(start: &[u8]) -> bool {
     Compression::of(start).is_none() && !start.starts_with(BYTE_ORDER_MARK)
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// small enough for a cache.
 const BLOCK: usize = 1 << 18;
 
-/// The length of lines that may be refused, in bytes. A file with such a line is probably not a text
+/// Lines of at least this many bytes may be refused. A file with such a line is probably not a text
 /// file.
 pub(crate) const LONGEST: usize = 1 << 30;
 
@@ -49,7 +49,7 @@ pub(crate) struct Lines {
     spare: Vec<u8>,
     /// The number of lines read so far.
     count: u64,
-    /// The error in the line after the last returned block.
+    /// The error to return next. It is about the line after the last returned block.
     error: Option<Error>,
     /// The progress bar. It is shown until everything is read.
     progress: Option<Progress>,

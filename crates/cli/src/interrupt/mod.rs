@@ -1,8 +1,8 @@
 //! Undoes unfinished work before Ctrl-C, SIGTERM or SIGHUP ends the program.
 //!
-//! A single lock is needed to begin, finish or report work, and to handle a signal. The thread that
-//! handles a signal takes the lock and never releases it, so that no other thread can do any of
-//! this. While another thread holds the lock, no signal is handled.
+//! A thread must hold a lock to begin, finish or report work, or to handle a signal. So no signal
+//! is handled while a thread does any of this. The thread that handles a signal never releases the
+//! lock, so that no work begins, finishes or is reported afterwards.
 
 mod signals;
 

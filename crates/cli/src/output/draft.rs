@@ -8,8 +8,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 
-/// An output that is being written: a hidden file that replaces the target when it is complete, or a
-/// device or a pipe. After a failure or a signal, the hidden file is removed.
+/// An output that is being written: a hidden file that replaces the target when it is complete, or
+/// a device or a pipe. After a failure or a signal, the hidden file is removed.
 pub(crate) struct Draft<'a> {
     target: &'a Target,
     // Closed before the file is removed.

@@ -59,7 +59,8 @@ impl Target {
         Ok(())
     }
 
-    /// Returns an error if the output would be a file in this directory, which is `what`.
+    /// Returns an error if the output would be a file in this directory. `what` describes the
+    /// directory in the message.
     pub(crate) fn keep_out_of(&self, directory: &Path, what: &str) -> Result<()> {
         let resolved = |path| fs::canonicalize(path).ok();
         let inside = resolved(folder(&self.path)).zip(resolved(directory));

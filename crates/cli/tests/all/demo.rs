@@ -55,7 +55,8 @@ fn adapting_store_repeats_no_mistake() {
         let ([queries, found, visits, _], [_, _, fewer, repeated]) = (pair[0], pair[1]);
         assert_eq!((queries, repeated), (20_000, 0));
         assert_eq!([queries, found], pair[1][..2]);
-        // Each store has remainders of its own, so a few mistakes more are chance.
+        // The two filters have different remainders, so the adapting one may make a few more
+        // mistakes by chance.
         assert!(fewer <= visits + 40, "{measured:?}");
     }
     let [skewed, _, probing, probed, hostile, defended] = measured[..] else { unreachable!() };

@@ -116,7 +116,7 @@ fn pair_that_does_not_fit_into_a_line_is_an_error_and_leaves_no_file() {
     sandbox.write("out", "old");
     all_fail(&sandbox, &[("store export store -o out", named), ("store export store", named)]);
     assert_eq!(sandbox.read("out"), b"old");
-    // These have no lines that could be misread.
+    // These formats need no separator, so the key can contain a tab.
     assert_eq!(sandbox.yes("store export store --keys-only"), "a\tb\n");
     assert_eq!(
         sandbox.run("store export store --json").json(),
@@ -179,7 +179,7 @@ fn export_does_not_write_into_its_store() {
     );
 }
 
-/// Writes a pipe in parts, and stops when nobody reads it.
+/// Export writes to a pipe while it reads the store, and stops when the reader closes the pipe.
 #[cfg(target_os = "linux")]
 #[test]
 fn export_works_with_pipes() {

@@ -71,7 +71,7 @@ fn signal(id: u32, name: &str) {
     assert!(killed.success());
 }
 
-/// Waits until a condition holds, but not forever.
+/// Waits until a condition holds. Fails after a minute.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -273,7 +273,8 @@ fn interrupted_build_leaves_no_partial_filter() {
     }
 }
 
-/// Interrupts while the file is being written. Tries again if the command was faster than the signal.
+/// Interrupts while the file is being written. Tries again if the command was faster than the
+/// signal.
 #[test]
 fn interrupted_export_leaves_no_file() {
     let sandbox = Sandbox::new();

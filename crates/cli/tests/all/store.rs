@@ -105,7 +105,8 @@ fn repaired_mistake_stays_repaired_in_later_commands() {
     assert_eq!(stats()["mistakes"], first);
     let rebuilt = sandbox.run("store rebuild store --json");
     assert_eq!((rebuilt.code, &rebuilt.json()["members"]), (0, &json!(1000)));
-    // A rebuilt filter has fresh remainders, so it makes as many mistakes, but other ones.
+    // A rebuilt filter has fresh remainders, so it makes about as many mistakes, but different
+    // ones.
     let others = mistakes().unwrap();
     assert!(others < 2 * first, "{others} of {first}");
     assert_eq!(mistakes(), Some(0));
@@ -123,7 +124,8 @@ fn store_can_be_verified_and_rebuilt() {
     assert_eq!(sandbox.run("store verify store --json").json(), expected);
     let bits = |line: &str| sandbox.run(line).json()["bits_per_member"].as_f64().unwrap();
     let precise = bits("store rebuild store --rate 0.000001 --json");
-    // The factor is not smaller, because each shard has a fixed overhead, and the shards are small.
+    // The factor is as large as 0.7, because each shard has a fixed overhead, and the shards are
+    // small.
     assert!(bits("store rebuild store --rate 0.1 --json") < 0.7 * precise);
     assert_eq!(sandbox.run("store verify store --json").json(), expected);
     // If there is no saved filter, opening the store builds one.

@@ -6,7 +6,7 @@ use std::hash::Hasher;
 use twiceshy::{AdaptiveBloomFilter, Hash, Keyed, QuotientFilter, Secret, hash::KeyedHasher};
 use xorf::Filter as _;
 
-/// The operations to measure.
+/// An operation to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Insert { many: bool, prehashed: bool },

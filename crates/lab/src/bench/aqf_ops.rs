@@ -1,4 +1,5 @@
-//! `twiceshy-lab bench aqf-ops`: other operations of the adaptive quotient filter.
+//! `twiceshy-lab bench aqf-ops`: operations of the adaptive quotient filter that `bench point`
+//! doesn't measure, such as merging and growing.
 
 use super::measure::{self, Common, Rates, timed};
 use crate::arch::map;

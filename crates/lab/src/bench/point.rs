@@ -27,8 +27,8 @@ pub(crate) struct Options {
     /// aqf, taf, exaf and abf are the adaptive quotient, telescoping, extension and Bloom filters.
     /// taf-adapted, exaf-adapted and utaf-adapted are measured after one repair per four members.
     /// qf is our table as a plain quotient filter. utaf is the telescoping filter without a code.
-    /// In the list of possible values, plain-cuckoo to cuckooing are implemented in the lab, and take
-    /// the same space as taf. The values after cuckooing are filters from other crates.
+    /// In the list of possible values, plain-cuckoo to cuckooing are implemented in the lab, and
+    /// take the same space as taf. The values after cuckooing are filters from other crates.
     #[arg(
         long,
         value_delimiter = ',',

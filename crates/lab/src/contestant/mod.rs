@@ -38,8 +38,8 @@ pub(crate) trait Contestant {
         keys.iter().filter(|&&key| self.contains(key)).count()
     }
 
-    /// Repairs a mistake, which is a non-member that the filter takes for a member. Filters that
-    /// don't adapt do nothing.
+    /// Repairs a mistake: a non-member for which the filter answers "maybe". Filters that don't
+    /// adapt do nothing.
     fn repair(&mut self, mistake: u64);
 
     /// Queries non-members, and repairs the mistakes. Returns the number of mistakes.
@@ -151,7 +151,7 @@ impl Kind {
         }
     }
 
-    /// Builds an empty filter.
+    /// Builds an empty filter of this shape.
     pub(crate) fn build(self, shape: &Shape) -> Box<dyn Contestant> {
         match self {
             Self::Aqf => Box::new(Aqf::new(shape, true)),

@@ -33,8 +33,8 @@ impl Packed {
         self.cells.len() as u64 * 64
     }
 
-    /// Returns the index of a word's first cell, its two cells as one number, and its offset in that
-    /// number.
+    /// Returns the index of a word's first cell, its two cells as one number, and its offset in
+    /// that number.
     fn window(&self, at: usize) -> (usize, u128, u32) {
         let bit = at * self.width as usize;
         let cell = bit / 64;

@@ -21,8 +21,8 @@ const KINDS: [Kind; 3] = [Kind::Bloom, Kind::Abf, Kind::Cascade];
 const BITS: [u32; 4] = [2, 4, 7, 10];
 /// The number of times that each old mistake is queried again.
 const AGAIN: usize = 9;
-/// The constant that we assume for the `O`. It limits the excess over a Bloom filter's space, in
-/// units of ε.
+/// The constant that we assume for the O(ε) in the claim. It limits the additional space compared
+/// with a Bloom filter, in units of ε.
 const MOST: f64 = 10.0;
 /// The size of a filter in bytes that does not depend on its members: the struct itself, and the
 /// versions of its cells.

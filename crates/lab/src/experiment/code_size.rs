@@ -1,5 +1,4 @@
-//! Theorem 4 of the telescoping filter's paper: the number of repairs that fit into the bits of the
-//! code.
+//! Theorem 4 of the telescoping filter's paper: how many repairs fit into a code of a given size.
 
 use super::summary::{around, judge, mean};
 use super::victim::{Guarded, members};

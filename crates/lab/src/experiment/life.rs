@@ -1,6 +1,6 @@
-//! §4.4 of the `AdaptiveQF` paper and §3.1 of the paper by Bender et al., in a store: the space of
-//! repairs is bounded, because filters are rebuilt with new hash functions. Beyond the papers: the
-//! store grows and shrinks.
+//! §4.4 of the `AdaptiveQF` paper and §3.1 of the paper by Bender et al., tested in a store:
+//! repairs take bounded space, because filters are rebuilt with new hash functions. Also measures a
+//! store that grows and shrinks, which is not in the papers.
 
 use super::stores::judge;
 use super::{Context, Experiment, Outcome};

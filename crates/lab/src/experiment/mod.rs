@@ -1,4 +1,4 @@
-//! Experiments, which compare the papers' claims with our measurements.
+//! Experiments that compare the papers' claims with our measurements.
 //!
 //! An experiment is a definition and a function. It uses contestants only through their trait. Its
 //! result is plain data for the terminal, for JSON and for the report.

@@ -49,7 +49,7 @@ fn name((kind, more): (Kind, u32)) -> String {
 
 /// The numbers of queries and of users.
 struct Load {
-    /// The number of uniform queries. There are as many queries with an attacker among them.
+    /// The number of uniform queries. Traffic with an attacker has as many queries.
     queries: u64,
     /// The number of users. Each has different frequent queries. With only one user, the result
     /// would depend on whether a few frequent queries collide.

@@ -1,4 +1,5 @@
-//! Figures 2 to 4 of the telescoping filter's paper: mistakes by the number of different queries.
+//! Figures 2 to 4 of the telescoping filter's paper: the rate of mistakes for different numbers of
+//! distinct queries.
 
 use super::summary::{around, judge, mean};
 use super::{Context, Experiment, Outcome, progress};

@@ -1,4 +1,4 @@
-//! Figure 9 of the Aeris paper: false positives of range queries, by space.
+//! Figure 9 of the Aeris paper: false positives of range queries, for different amounts of space.
 
 use super::summary::{judge, mean, spread};
 use super::{Context, Experiment, Outcome, progress};
@@ -61,8 +61,9 @@ fn bits_per_member(kind: RangeKind, shape: &RangeShape) -> f64 {
     kind.empty(shape).expect("memory for a filter").bits() as f64 / shape.members as f64
 }
 
-/// Returns shapes with those remainder widths for which our filter takes a space that the paper
-/// shows. Several widths can take the same space if slots are narrow. Then the widest one counts.
+/// Returns one shape for each remainder width with which our filter takes as much space as a filter
+/// in the paper's figure. If several widths take the same space, returns only the widest one.
+/// `every` = n keeps only every n-th shape.
 fn shapes(shape: RangeShape, every: usize) -> Vec<RangeShape> {
     let shapes = (1..=20).rev().map(|remainder_bits| RangeShape { remainder_bits, ..shape });
     let space = |shape: &RangeShape| bits_per_member(RangeKind::Memento, shape);

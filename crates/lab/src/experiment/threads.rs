@@ -20,7 +20,7 @@ pub(super) const THREADS: Experiment = Experiment {
 
 /// The first non-member.
 const STRANGERS: u64 = 1 << 40;
-/// The share of linear scaling from which scaling counts as almost linear.
+/// The minimum share of linear scaling that counts as almost linear.
 const ALMOST: f64 = 0.8;
 const SHARED: &str = "AQF, shared";
 /// The name of the curve that shows the limit of the machine. Its threads have separate filters,
@@ -155,7 +155,7 @@ impl Measured {
     }
 }
 
-/// Returns the share of linear scaling that a curve reaches.
+/// Returns the speed at a point of a curve, as a share of the speed that linear scaling would give.
 fn of_linear(curve: &[Point], at: usize) -> f64 {
     curve[at].y / (curve[0].y * curve[at].x)
 }

@@ -1,4 +1,4 @@
-//! Table 3 of the `AdaptiveQF` paper: queries that come from networks and programs.
+//! Table 3 of the `AdaptiveQF` paper: queries from traces of networks and programs.
 
 use super::stores::{self, name};
 use super::{Context, Experiment, Outcome, progress, why};

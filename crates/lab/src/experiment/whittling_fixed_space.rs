@@ -20,8 +20,8 @@ pub(super) const WHITTLING_FIXED_SPACE: Experiment = Experiment {
     run,
 };
 
-/// The filters, in the order of the tables: [`query_ratio::KINDS`], and one more that doesn't adapt.
-/// To add a filter, add it there or here.
+/// The filters, in the order of the tables: [`query_ratio::KINDS`], and one more that doesn't
+/// adapt. To add a filter, add it there or here.
 const KINDS: [Kind; 11] = {
     let [a, b, c, d, e, f, g, h, i, j] = query_ratio::KINDS;
     [a, b, c, d, e, f, g, h, i, j, Kind::Vacuum]

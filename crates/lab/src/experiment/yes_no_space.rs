@@ -1,5 +1,5 @@
-//! Figure 9 of the `AdaptiveQF` paper: the space of filters for a yes list and a no list, by the
-//! ratio of their lengths.
+//! Figure 9 of the `AdaptiveQF` paper: the space of filters for a yes list and a no list, for
+//! different ratios of their lengths.
 
 use super::summary::{judge, spread};
 use super::{Context, Experiment, Outcome, progress};

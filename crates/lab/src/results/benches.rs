@@ -16,7 +16,7 @@ struct Bench {
 /// The layout of one table. Rows and columns without results are left out.
 struct Layout {
     lead: &'static str,
-    /// The fields that tell rows apart, and a row name for each combination of their values.
+    /// The fields that identify a row, and a row name for each combination of their values.
     rows: (&'static [&'static str], &'static [(&'static str, &'static str)]),
     columns: Columns,
 }

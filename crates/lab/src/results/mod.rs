@@ -1,7 +1,8 @@
 //! `twiceshy-lab results`: writes a page of Markdown from the JSON of earlier runs.
 //!
-//! Each `bench` and `run` command with `--json` prints its [`Origin`] and then its results. The page shows
-//! them with date, processor, commit and command, so that no figure on it is typed by hand.
+//! Each `bench` and `run` command with `--json` prints its [`Origin`] and then its results. The
+//! page shows them with date, processor, commit and command, so that no figure on it is typed by
+//! hand.
 
 mod benches;
 

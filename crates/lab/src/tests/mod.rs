@@ -1,5 +1,5 @@
-//! Tests of the whole lab. They run the lab in a child process, which is this test program again: so
-//! the lab need not be compiled twice, with and without its tests.
+//! Tests of the whole lab. They run the lab in a child process. The child runs this same test
+//! program, so that the lab need not be compiled a second time without its tests.
 
 mod benchmarks;
 mod results;

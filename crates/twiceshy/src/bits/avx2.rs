@@ -49,10 +49,11 @@ pub(super) fn push_bits(
     flips: [u64; 3],
 ) {
     let (first, last, by) = (u64::from(first), u64::from(last), u64::from(by));
-    // Takes four words that begin at bits `starts` of the line, and the words before each of them.
+    // Pushes the bits of four words, which begin at bits `starts` of the line. `before` has the
+    // word before each of them.
     let push = |words: __m256i, before: __m256i, starts: __m256i| {
-        // Returns the bits of each word below bit `at` of the line. The subtraction saturates at
-        // zero, and a shift by 64 or more returns zero.
+        // For each word, returns a mask of the bits below bit `at` of the line. The subtraction
+        // saturates at zero, and a shift by 64 or more returns zero.
         let below = |at: u64| {
             let ends = _mm256_add_epi64(starts, each(64));
             _mm256_srlv_epi64(each(u64::MAX), _mm256_subs_epu16(ends, each(at)))

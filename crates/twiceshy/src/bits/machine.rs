@@ -1,4 +1,4 @@
-//! Dispatch. Each operation is compiled once per machine level and per common table shape.
+//! Dispatches operations. Each is compiled once per machine level and per common table shape.
 //!
 //! The code of an [`Operation`] is generic over [`Machine`] and over the constant `SHAPE`. It is
 //! marked `#[inline(always)]`, and so is everything that it calls. [`Target::run`] enters it
@@ -194,7 +194,7 @@ impl Level {
     }
 }
 
-/// Selects one compilation of an operation.
+/// Selects one of the compiled versions of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) level: Level,

@@ -1,6 +1,6 @@
 //! Zeroed memory whose allocation can fail, and borrowed memory that is read in place.
 //!
-//! A table that is too large must be an error, not an abort. Allocated memory costs nothing until
+//! A table that is too large causes an error instead of an abort. Zeroed memory costs nothing until
 //! its pages are touched.
 #![expect(unsafe_code, reason = "aligned and fallible zeroed memory needs the allocator")]
 
@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::Arc;
 
-/// Bytes of a cache line.
+/// Size of a cache line, in bytes.
 pub(crate) const LINE: usize = 64;
 
 /// Number of bytes that can be read from the start of a line. It is more than a line, because a
@@ -58,8 +58,8 @@ impl Lines {
     pub(crate) fn zeroed(lines: usize) -> Option<Self> {
         // Add one line, because a view of the last line also reads bytes after it.
         let size = lines.checked_add(1)?.checked_mul(LINE)?;
-        // Align by hand. An allocator that is asked for aligned zeros writes them, which touches
-        // every page. Zeros without alignment come as fresh pages.
+        // Align by hand. If an allocator is asked for aligned zeros, it writes zeros to every page.
+        // If no alignment is required, it returns fresh pages, which are zero already.
         let align = if size >= HUGE_PAGE { HUGE_PAGE } else { LINE };
         let layout = Layout::array::<u64>(size.checked_add(align)? / size_of::<u64>()).ok()?;
         // SAFETY: the layout isn't empty.

@@ -133,7 +133,8 @@ fn share(count: usize, shards: usize) -> f64 {
 /// Returns a shard's part of `all`, in proportion to the shard's relative size. The parts of all
 /// shards add up to `all`.
 fn part(all: u64, shard: usize, shards: usize, may_grow: bool) -> u64 {
-    // The relative sizes grow evenly, so the average over some shards is the size in their middle.
+    // Relative sizes grow linearly, so the average over the first shards is the size of the middle
+    // one.
     let middle = |shards_before: f64| ((shards_before - 1.0) / 2.0).max(0.0) / shards as f64;
     let sizes_before = |shard: f64| shard * relative_size(middle(shard), may_grow);
     let share_before = |shard| sizes_before(shard as f64) / sizes_before(shards as f64);

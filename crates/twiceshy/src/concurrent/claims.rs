@@ -11,9 +11,9 @@ use core::ops::RangeInclusive;
 /// methods of [`Adaptive`] return the same errors as in that trait.
 #[expect(clippy::missing_errors_doc, reason = "said once, above")]
 impl<F: Shard> Concurrent<F> {
-    /// Returns the interval of hashes to lock before listing members for this query. It contains the
-    /// suspects of every claim for the query, and every hash that may become a mistake if the query is
-    /// inserted.
+    /// Returns the interval of hashes to lock before listing members for this query. It contains
+    /// the suspects of every claim for the query, and every hash that may become a mistake if the
+    /// query is inserted.
     pub fn suspects(&self, query: Hash) -> RangeInclusive<Hash> {
         self.claim_near(query).suspects()
     }
@@ -54,10 +54,10 @@ impl<F: Shard> Concurrent<F> {
         self.outer_claim(hash, &filter.claim_near(inner))
     }
 
-    /// Inserts a member apart from mistakes near it; see [`Shard::insert_apart`].
+    /// Inserts a member, and distinguishes it from these mistakes; see [`Shard::insert_apart`].
     ///
     /// # Errors
-    /// Returns the same errors as that method.
+    /// Returns the same errors as [`Shard::insert_apart`].
     pub fn insert_apart(&self, hash: Hash, mistakes: &[Hash]) -> Result<(), InsertError> {
         let shard = self.sharding.shard(hash);
         let near = mistakes.iter().filter(|&&mistake| self.sharding.shard(mistake) == shard);
@@ -130,8 +130,8 @@ impl<F: Shard> Concurrent<F> {
         filter.has_repairs_near(hash)
     }
 
-    /// Calls `remove` with the claim's shard, and converts hashes in its error to those of the whole
-    /// filter.
+    /// Calls `remove` with the claim's shard, and converts hashes in its error to those of the
+    /// whole filter.
     pub(super) fn remove_with(
         &self,
         claim: &Claim,

@@ -1,4 +1,5 @@
-//! Telescoping, extension and plain quotient filters as shards, and the methods that only they have.
+//! Telescoping, extension and plain quotient filters as shards, and the methods that only they
+//! have.
 
 use super::shard::{Fill, ShardParts, ShardPlan, ShardSize};
 use super::{Concurrent, PlainShard, Shard};
@@ -24,8 +25,8 @@ impl<S: telescoping::Scheme> ShardParts for CodedFilter<S> {
         Fill { slots: self.slots(), used: members, members, slot_bits, bits_lost: 0 }
     }
 
-    /// Ignores repairs. So a repair that is made during a rebuild is forgotten, which brings back a
-    /// mistake but loses no member.
+    /// Returns only the version of the members. So a repair that is made during a rebuild is
+    /// forgotten, which brings back a mistake but loses no member.
     fn state(&self) -> (Version, u64) {
         (self.versions.all(), 0)
     }

@@ -14,7 +14,7 @@ impl<K: Key + ?Sized, F: PlainShard> Keyed<K, Concurrent<F>> {
     /// Inserts as many of these members as there is room for.
     ///
     /// # Errors
-    /// As [`Concurrent::insert_each`].
+    /// Returns the same errors as [`Concurrent::insert_each`].
     pub fn insert_each<Q: Borrow<K>>(&self, keys: &[Q]) -> Result<(), InsertManyError> {
         self.filter().insert_each(&self.hashes(keys))
     }

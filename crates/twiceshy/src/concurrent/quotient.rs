@@ -157,8 +157,8 @@ impl Shard for QuotientFilter {
     }
 }
 
-/// Methods that only quotient filters have. Except for those that name a shard, each does the same
-/// as the method of [`QuotientFilter`] with the same name, and returns the same errors.
+/// Methods that only quotient filters have. Each does the same as the method of [`QuotientFilter`]
+/// with the same name, and returns the same errors, except for those that take or visit shards.
 #[expect(clippy::missing_errors_doc, reason = "said once, above")]
 impl Concurrent<QuotientFilter> {
     /// Inserts a member `times` times, at the cost of one insert.
@@ -217,7 +217,8 @@ impl Concurrent<QuotientFilter> {
     /// Calls `visit` with the shard number and each entry, shard by shard. Threads that write to a
     /// shard wait while its entries are visited.
     ///
-    /// The quotient of a fingerprint is given as if all shards had the size of this shard.
+    /// Fingerprints are those of a whole filter in which all shards have the size of the visited
+    /// shard.
     ///
     /// `visit` must not use this filter, or it would deadlock.
     pub fn for_each(&self, mut visit: impl FnMut(usize, Entry)) {

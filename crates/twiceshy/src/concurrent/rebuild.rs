@@ -28,8 +28,8 @@ impl<F: PlainShard> Concurrent<F> {
         self.sharding.outer(shard, Hash::MIN)..=self.sharding.outer(shard, Hash::MAX)
     }
 
-    /// Makes every shard keep its size from now on. Inserts into a full shard are refused then. Use this
-    /// if you [rebuild](Self::rebuild_shard) shards before they are full.
+    /// Makes every shard keep its size from now on. Inserts into a full shard are refused then. Use
+    /// this if you [rebuild](Self::rebuild_shard) shards before they are full.
     pub fn stop_growing(&self) {
         for shard in &self.shards {
             shard.write().stop_growing();
@@ -54,8 +54,8 @@ impl<F: PlainShard> Concurrent<F> {
     /// lost, and so are values and tombstones.
     ///
     /// `plan` says how large the new shard is, and whether it gets fresh remainders. Except with
-    /// [`ShardPlan::slots`], a shard whose slots are too few gets more, even in a filter that doesn't
-    /// grow by itself.
+    /// [`ShardPlan::slots`], a shard whose slots are too few gets more, even in a filter that
+    /// doesn't grow by itself.
     ///
     /// **Keep other writers away from this shard, from before you list its members until this
     /// returns.** Otherwise a member that is in the filter, but not yet in the store that lists
@@ -68,8 +68,8 @@ impl<F: PlainShard> Concurrent<F> {
     /// # Errors
     /// If a hash belongs to a different shard, if a list is out of order, if a hash is on both
     /// lists, if the plan is impossible or its slots are too few, if there is not enough memory or
-    /// entropy, or if members or repairs of the shard have changed
-    /// meanwhile ([`Stale`](BuildError::Stale)). The shard is unchanged in that case.
+    /// entropy, or, with [`Stale`](BuildError::Stale), if members or repairs of the shard have
+    /// changed meanwhile. The shard is unchanged in that case.
     ///
     /// # Panics
     /// If the shard does not exist.
@@ -86,8 +86,8 @@ impl<F: PlainShard> Concurrent<F> {
         if self.replace_shard_if(built, is_same) { Ok(()) } else { Err(BuildError::Stale) }
     }
 
-    /// Builds a filter that can [replace](Self::replace_shard) a shard. Lists and `plan` work as for
-    /// [`rebuild_shard`](Self::rebuild_shard). This filter stays as it is.
+    /// Builds a filter that can [replace](Self::replace_shard) a shard. Lists and `plan` work as
+    /// for [`rebuild_shard`](Self::rebuild_shard). This filter stays as it is.
     ///
     /// # Errors
     /// The same as for [`rebuild_shard`](Self::rebuild_shard), except `Stale`.
@@ -118,8 +118,8 @@ impl<F: PlainShard> Concurrent<F> {
         Ok(Replacement { filter, shard })
     }
 
-    /// Swaps a filter that was built for a shard in, whatever the shard has learnt since. Claims that
-    /// were made before become stale.
+    /// Replaces a shard by a filter that was built for it, even if the shard has changed since
+    /// then. Claims that were made before become stale.
     pub fn replace_shard(&self, replacement: Replacement<F>) {
         self.replace_shard_if(replacement, |_| true);
     }
@@ -142,7 +142,8 @@ impl<F: PlainShard> Concurrent<F> {
     }
 }
 
-/// A filter that was built to [replace](Concurrent::replace_shard) a shard. It can be changed before.
+/// A filter that was built to [replace](Concurrent::replace_shard) a shard. Until then, it can be
+/// changed.
 pub struct Replacement<F> {
     /// A filter with one shard, which stands for all.
     filter: Concurrent<F>,
@@ -150,8 +151,8 @@ pub struct Replacement<F> {
 }
 
 impl<F> Replacement<F> {
-    /// Returns the filter that will be the shard, as a concurrent filter whose only shard it is. Its
-    /// methods take hashes of the replaced shard only.
+    /// Returns the new shard, as a concurrent filter that has only this shard. Its methods take
+    /// only hashes that belong to the replaced shard.
     pub const fn filter(&self) -> &Concurrent<F> {
         &self.filter
     }

@@ -29,8 +29,9 @@ pub trait Shard: PlainShard + Adaptive {
     /// [suspects](crate::Claim::suspects).
     fn may_confuse(&self, member: Hash, query: Hash) -> bool;
 
-    /// Inserts a member like [`insert`](Dynamic::insert). If the filter can, it stores as much of the
-    /// member's hash as it takes to answer "absent" to these mistakes afterwards, if it does so now.
+    /// Inserts a member like [`insert`](Dynamic::insert). If the filter can, it stores enough of
+    /// the member's hash to distinguish it from these mistakes, so that it still answers "absent"
+    /// to those that are repaired.
     ///
     /// # Errors
     /// The same as for [`insert`](Dynamic::insert).
@@ -72,7 +73,7 @@ pub trait Shard: PlainShard + Adaptive {
     }
 }
 
-/// How full a shard is.
+/// The numbers of slots, members and remainder bits of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fill {
@@ -88,8 +89,9 @@ pub struct Fill {
     pub bits_lost: u32,
 }
 
-/// How [`Concurrent::build_shard`](super::Concurrent::build_shard) and
-/// [`rebuild_shard`](super::Concurrent::rebuild_shard) build a shard that replaces another one.
+/// The size and the remainders of a shard that replaces another one, for
+/// [`Concurrent::build_shard`](super::Concurrent::build_shard) and
+/// [`rebuild_shard`](super::Concurrent::rebuild_shard).
 ///
 /// By default, the new shard has as many slots as the old one, or more if these are too few.
 ///
@@ -130,7 +132,7 @@ pub(super) enum ShardSize {
 /// The remainders of a new shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum NewRemainders {
-    /// Those of the old shard.
+    /// The remainders of the old shard.
     #[default]
     Same,
     Fresh,
@@ -144,29 +146,29 @@ impl ShardPlan {
         Self { size: ShardSize::Capacity(members), ..Self::default() }
     }
 
-    /// Plans a shard with exactly this many slots. If members and repairs need more, building it fails
-    /// with [`BuildError::Full`].
+    /// Plans a shard with exactly this many slots. If members and repairs need more, building it
+    /// fails with [`BuildError::Full`].
     pub fn slots(slots: u64) -> Self {
         Self { size: ShardSize::Slots(slots), ..Self::default() }
     }
 
-    /// Sets the number of bits per remainder and per slot. By default, remainders are as wide as the
-    /// slots of the old shard.
+    /// Sets the number of bits per remainder and per slot. By default, remainders are as wide as
+    /// the slots of the old shard.
     pub fn remainder_bits(self, bits: u32) -> Self {
         Self { remainder_bits: Some(bits), ..self }
     }
 
-    /// Draws fresh [remainders](crate::quotient::Remainders). By default, the shard keeps those of the
-    /// old shard.
+    /// Gives the shard fresh [remainders](crate::quotient::Remainders). By default, it keeps those
+    /// of the old shard.
     ///
-    /// A shard with fresh remainders never doubles by itself: when all its slots are used, it is full
-    /// until it is rebuilt.
+    /// A shard with fresh remainders never doubles by itself: when all its slots are used, it is
+    /// full until it is rebuilt.
     pub fn fresh(self) -> Self {
         Self { remainders: NewRemainders::Fresh, ..self }
     }
 
-    /// Sets the [remainders](crate::quotient::Remainders), for example to plain ones, so that the shard
-    /// can double again.
+    /// Sets the [remainders](crate::quotient::Remainders), for example to plain ones, so that the
+    /// shard can double again.
     pub fn remainders(self, remainders: Remainders) -> Self {
         Self { remainders: NewRemainders::These(remainders), ..self }
     }
@@ -222,9 +224,9 @@ pub(crate) trait ShardParts: Sized {
 
     /// Builds a replacement filter from members and mistakes, both in hash order.
     ///
-    /// `before` is the plan of the filter that is replaced. `position` is the shard's position among
-    /// all shards, from 0 to 1. The size of a shard that grows by itself depends on its position, so
-    /// that the shards don't all grow at once.
+    /// `before` is the plan of the filter that is replaced. `position` is the shard's position
+    /// among all shards, from 0 to 1. The size of a shard that grows by itself depends on its
+    /// position, so that the shards don't all grow at once.
     fn build(
         before: Self::Plan,
         plan: ShardPlan,

@@ -5,7 +5,7 @@ use crate::snapshot::{self, Input, ShardCopy, SnapshotError, Stream};
 use std::io::{Read, Write};
 
 impl<F: PlainShard> Stream for Concurrent<F> {
-    /// Locks a shard only while it is copied.
+    /// Writes all shards. Each is locked only while it is copied.
     fn write(&self, writer: &mut impl Write) -> Result<(), SnapshotError> {
         let copies = (0..self.shards()).map(|shard| self.with_shard(shard, ShardCopy::of));
         snapshot::write_shards::<F>(copies, writer)

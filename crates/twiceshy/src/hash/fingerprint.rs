@@ -19,10 +19,10 @@ use core::ops::RangeInclusive;
 /// Two different hashes with the same quotient have fractions at least `slots`
 /// apart, so they differ before the last `⌊log₂ slots⌋` bits.
 ///
-/// A filter may replace the first 64 bits of the fraction: see [`Remainders`]. The statement above
-/// still holds. If two fractions differ in their first 64 bits, they do so afterwards, though in
-/// different places, and these bits are not redundant because there are fewer than 2^64 slots. If
-/// they agree in them, the other bits are at least `slots` apart, and stay as they are.
+/// A filter may replace the first 64 bits of the fraction: see [`Remainders`]. Two different hashes
+/// with the same quotient still differ before the redundant bits. If their fractions differ in the
+/// first 64 bits, so do the replaced bits, and none of these is redundant, because there are fewer
+/// than 2^64 slots. Otherwise, the other 64 bits are at least `slots` apart, and are not replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Scaled {
     pub(crate) quotient: u64,
@@ -126,8 +126,8 @@ impl PartialOrd for Fingerprint {
 }
 
 impl Fingerprint {
-    /// Returns the quotient and the first `bits` bits (at most 128) of a hash that was scaled by
-    /// `slots` and has these remainders.
+    /// Returns the fingerprint made of the quotient and the first `bits` bits (at most 128) of a
+    /// scaled hash. `slots` and `remainders` are those of the filter.
     #[inline(always)]
     pub(crate) fn of(scaled: Scaled, bits: u32, slots: u64, remainders: Remainders) -> Self {
         let bits = bits.min(128);
@@ -152,13 +152,14 @@ impl Fingerprint {
     }
 
     /// Returns the interval of hashes that have this fingerprint, which must have
-    /// [plain](Remainders::PLAIN) remainders. At least one hash must have it.
+    /// [plain](Remainders::PLAIN) remainders. At least one hash must have the fingerprint.
     pub(crate) fn hashes(&self) -> RangeInclusive<Hash> {
         self.checked_hashes().expect("a fingerprint of a hash")
     }
 
-    /// Returns the interval of hashes that have this fingerprint, or `None` if no hash has it. It must
-    /// have [plain](Remainders::PLAIN) remainders or at least 64 bits: only these are intervals.
+    /// Returns the interval of hashes that have this fingerprint, or `None` if no hash has it. It
+    /// must have [plain](Remainders::PLAIN) remainders or at least 64 bits: only these are
+    /// intervals.
     fn checked_hashes(&self) -> Option<RangeInclusive<Hash>> {
         debug_assert!(self.bits >= 64 || self.remainders.is_plain(), "no interval of hashes");
         let prefix = self.remainders.unmix(self.prefix);
@@ -173,8 +174,9 @@ impl Fingerprint {
     }
 
     /// Returns whether any hash has this fingerprint. For short fingerprints this is always true,
-    /// because there are more hashes than prefixes of that length. A fingerprint of 64 bits or less is
-    /// short: any first half of a fraction belongs to at least 2^64 / slots hashes.
+    /// because there are more hashes than prefixes of that length. This also holds if remainders
+    /// aren't plain: the first 64 bits of fractions are only permuted, and each value of them
+    /// belongs to at least 2^64 / slots hashes.
     pub(crate) fn is_of_a_hash(&self) -> bool {
         let slot_bits = u64::BITS - (self.slots - 1).leading_zeros();
         self.quotient < self.slots
@@ -251,20 +253,20 @@ impl Digits {
         Self { slots, remainder, width, remainders: Remainders::PLAIN }
     }
 
-    /// Scales a hash, and replaces the first bits of its fraction. All operations of a filter see its
-    /// hashes through this method or through its two halves.
+    /// Scales a hash, and replaces the first bits of its fraction. All operations of a filter see
+    /// its hashes through this method or through its two halves.
     #[inline(always)]
     pub(crate) fn scale(self, hash: Hash) -> Scaled {
         self.mix(self.multiply(hash))
     }
 
-    /// The first half of [`scale`](Self::scale).
+    /// Multiplies a hash by the number of slots: the first half of [`scale`](Self::scale).
     #[inline(always)]
     pub(crate) fn multiply(self, hash: Hash) -> Unmixed {
         Unmixed(Scaled::new(hash, self.slots))
     }
 
-    /// The second half of [`scale`](Self::scale).
+    /// Replaces the first bits of the fraction: the second half of [`scale`](Self::scale).
     #[inline(always)]
     pub(crate) fn mix(self, Unmixed(Scaled { quotient, fraction }): Unmixed) -> Scaled {
         Scaled { quotient, fraction: self.remainders.mix(fraction) }
@@ -358,7 +360,7 @@ mod tests {
         (1u32..=56).prop_flat_map(|width| (Just(width), 0..=width))
     }
 
-    /// Plain remainders half of the time.
+    /// Generates remainders, half of them plain.
     fn remainders() -> impl Strategy<Value = Remainders> {
         prop_oneof![Just(Remainders::PLAIN), any::<[u8; 16]>().prop_map(Remainders::from_bytes)]
     }
@@ -394,16 +396,17 @@ mod tests {
             prop_assert_eq!(fingerprint.is_of_a_hash(), fingerprint.checked_hashes().is_some());
         }
 
-        /// Looks for a hash of a short fingerprint at the first and the last fraction that it covers.
+        /// Looks for a hash at the first of the covered fractions that have the largest first 64
+        /// bits.
         #[test]
-        fn is_of_a_hash_is_right_for_mixed_fingerprints(
+        fn is_of_a_hash_works_if_remainders_are_not_plain(
             quotient: u64, prefix: u128, slots in 1u64..1 << 60, bits in 0u32..=128, mixed: [u8; 16]
         ) {
             let remainders = Remainders::from_bytes(mixed);
             let (prefix, quotient) = (prefix & high_bits_128(bits), quotient % slots);
             let fingerprint = Fingerprint { slots, quotient, prefix, bits, remainders };
             let rest = u128::MAX.checked_shr(bits).unwrap_or(0);
-            // All fractions with these first 64 bits, or with these bits if there are more.
+            // If the fingerprint has fewer than 64 bits, fill up the first 64 bits with ones.
             let first = remainders.unmix(prefix | rest & u128::MAX << 64);
             let hash = first_hash_at(quotient, first, slots);
             let is_covered = hash.is_some_and(|hash| fingerprint.covers(hash));
@@ -411,7 +414,7 @@ mod tests {
         }
 
         #[test]
-        fn fingerprint_equals_the_one_made_of_its_digits(
+        fn fingerprint_round_trips_through_its_digits(
             hash in any::<u128>(), slots in 1u64..1 << 48, (width, remainder) in widths(),
             count in any::<u32>(), remainders in remainders()
         ) {
@@ -477,7 +480,7 @@ mod tests {
         }
 
         #[test]
-        fn scaling_is_inverted_by_first_hash_at(hash in any::<u128>(), slots in 1u64.., bits in 0u32..=128) {
+        fn first_hash_at_inverts_scaling(hash in any::<u128>(), slots in 1u64.., bits in 0u32..=128) {
             let scaled = Scaled::new(Hash(hash), slots);
             prop_assert_eq!(first_hash_at(scaled.quotient, scaled.fraction, slots), Some(Hash(hash)));
             // Round the product down to a prefix. The first hash at the prefix is at most `hash`,

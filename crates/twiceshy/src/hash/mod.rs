@@ -16,8 +16,8 @@ use core::fmt;
 
 /// A key's 128-bit hash, read as the fraction `value / 2^128`.
 ///
-/// This is all that a filter knows of a key. Use a [`KeyedHasher`] wherever someone else
-/// chooses the keys. [`Hash::from_u128`] is for hashes that were stored, and for tests.
+/// This is all that a filter knows about a key. If anyone else can choose keys, hash them with a
+/// [`KeyedHasher`]. [`Hash::from_u128`] is for hashes that were stored, and for tests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, core::hash::Hash)]
 pub struct Hash(u128);
 

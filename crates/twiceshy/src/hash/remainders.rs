@@ -1,22 +1,24 @@
-//! The numbers that a filter makes its remainders with.
+//! The secret numbers with which a filter makes its remainders.
 
 use super::secret::EntropyError;
 use crate::sync::fill_randomly;
 use core::fmt;
 
-/// How a filter makes remainders and extensions from the fractions of scaled hashes.
+/// The function with which a filter makes remainders and extensions from the fractions of scaled
+/// hashes.
 ///
-/// The first 64 bits of a fraction, `f`, become `a·f + b` modulo 2^64, where `a` is odd. The other 64
-/// bits stay as they are, and so does the quotient. Different fractions stay different, because `a` has
-/// an inverse.
+/// The first 64 bits of a fraction, `f`, become `a·f + b` modulo 2^64, where `a` is odd. The other
+/// 64 bits stay as they are, and so does the quotient. Different fractions stay different, because
+/// `a` has an inverse.
 ///
 /// With [plain](Self::PLAIN) remainders, the default, `a` is 1 and `b` is 0. Then all hashes of one
-/// fingerprint are neighbours, and a filter can be [doubled](crate::QuotientFilter::doubled) and merged
-/// with filters of other sizes. With [fresh](Self::fresh) remainders, which hashes share a fingerprint
-/// can't be predicted from the mistakes of another filter: see
+/// fingerprint are neighbours, and a filter can be [doubled](crate::QuotientFilter::doubled) and
+/// merged with filters of other sizes. With [fresh](Self::fresh) remainders, the mistakes of
+/// another filter don't reveal which hashes share a fingerprint: see
 /// [`rotated`](crate::QuotientFilter::rotated).
 ///
-/// The numbers are secret, like the [`Secret`](crate::Secret) of the hashes. `Debug` never shows them.
+/// The numbers are secret, like the [`Secret`](crate::Secret) of the hashes. `Debug` never shows
+/// them.
 ///
 /// ```
 /// use twiceshy::quotient::Remainders;
@@ -34,10 +36,10 @@ pub struct Remainders {
 }
 
 impl Remainders {
-    /// Remainders that are the first bits of the fraction.
+    /// Remainders that are the first bits of the unchanged fraction.
     pub const PLAIN: Self = Self { a: 1, b: 0 };
 
-    /// Draws new numbers from the operating system's entropy.
+    /// Creates random remainders from the operating system's entropy.
     ///
     /// # Errors
     /// If the operating system can't provide entropy.
@@ -47,20 +49,21 @@ impl Remainders {
         Ok(Self::from_bytes(bytes))
     }
 
-    /// Creates remainders from bytes, for example those that [`expose`](Self::expose) returned: 8 bytes
-    /// for `a`, whose lowest bit is set, and 8 bytes for `b`, both little-endian. Except in tests, the
-    /// bytes must be random and unpredictable.
+    /// Creates remainders from bytes, for example those that [`expose`](Self::expose) returned: 8
+    /// bytes for `a`, whose lowest bit is set, and 8 bytes for `b`, both little-endian. Except in
+    /// tests, the bytes must be random and unpredictable.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         let number = u128::from_le_bytes(bytes);
         Self { a: number as u64 | 1, b: (number >> 64) as u64 }
     }
 
-    /// Returns the numbers as bytes. Store them where only the filter's owner can read them.
+    /// Returns `a` and `b` as bytes. Store them where only the filter's owner can read them.
     pub const fn expose(&self) -> [u8; 16] {
         ((self.b as u128) << 64 | self.a as u128).to_le_bytes()
     }
 
-    /// Returns whether remainders are the first bits of the fraction.
+    /// Returns whether these are plain remainders, which are the first bits of the unchanged
+    /// fraction.
     pub const fn is_plain(&self) -> bool {
         self.a == 1 && self.b == 0
     }
@@ -70,8 +73,8 @@ impl Remainders {
         if self.is_plain() { [0, 0] } else { [self.a, self.b] }
     }
 
-    /// Returns the remainders that a snapshot stores, or `None` if `a` is even, or if plain remainders
-    /// are not stored as zeros.
+    /// Returns the remainders that a snapshot stores, or `None` if `a` is even, or if plain
+    /// remainders are not stored as zeros.
     pub(crate) fn of_fields([a, b]: [u64; 2]) -> Option<Self> {
         match (a, b) {
             (0, 0) => Some(Self::PLAIN),
@@ -80,7 +83,7 @@ impl Remainders {
         }
     }
 
-    /// Returns a number by which fingerprints that differ in nothing else can be ordered.
+    /// Returns a sort key for fingerprints that are equal except for their remainders' numbers.
     pub(crate) fn rank(self) -> (u64, u64) {
         (self.a, self.b)
     }
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn even_numbers_and_explicit_plain_fields_are_refused() {
+    fn of_fields_refuses_even_numbers_and_explicit_plain_numbers() {
         assert_eq!(Remainders::of_fields([0, 0]), Some(Remainders::PLAIN));
         for fields in [[1, 0], [2, 0], [0, 1], [8, 9]] {
             assert_eq!(Remainders::of_fields(fields), None);

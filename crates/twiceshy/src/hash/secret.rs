@@ -1,4 +1,4 @@
-//! The secret that keys the hash.
+//! The secret with which keys are hashed.
 
 use super::keyed::Cipher;
 use crate::sync::fill_randomly;
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn wiping_clears_the_bytes() {
+    fn zeroize_clears_the_secret() {
         let mut secret = Secret::from_bytes([7; 16]);
         secret.zeroize();
         assert_eq!(secret.expose(), &[0; 16]);

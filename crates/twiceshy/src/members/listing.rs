@@ -138,8 +138,8 @@ impl<'a> Listing<'a> {
         Self { drops_ghosts: true, leaves_tombstones: true, ..self }
     }
 
-    /// Returns a copy in which `hash` has mapped every hash, and which has only the mistakes for
-    /// which `keeps` is true.
+    /// Returns a copy in which `hash` maps every hash. Drops the mistakes for which `keeps` returns
+    /// false.
     pub(crate) fn mapped(
         &self,
         hash: impl Fn(Hash) -> Hash,
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn mapping_changes_members_and_drops_other_mistakes() {
+    fn mapped_maps_all_hashes_and_drops_mistakes_not_kept() {
         let [one, two, three] = [1, 2, 3].map(Hash::from_u128);
         let twice = |hash: Hash| Hash::from_u128(hash.as_u128() * 2);
         let listing = Listing::new(&[one]).with_mistakes(vec![two, three]).leaving_tombstones();

@@ -175,8 +175,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// Maps a number to one of a few hashes, so that many inserts find a duplicate, and chunks
-    /// split and merge.
+    /// Maps a number to a hash. Numbers are drawn from so few that many inserts find a duplicate.
     fn hash(number: u16) -> Hash {
         Hash::from_u128(u128::from(number).wrapping_mul(u128::MAX / 2999))
     }
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_takes_18_bytes_and_removal_frees_them() {
+    fn hash_takes_at_most_18_bytes_and_removal_frees_memory() {
         let odd = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
         let hash = |n: u128| Hash::from_u128(n.wrapping_mul(odd));
         let mut hashes: OrderedHashes = (0..50_000).map(hash).collect();

@@ -8,9 +8,9 @@ use crate::bits::machine::{Machine, dispatched};
 use crate::table::{Equal, Place, Widths};
 
 impl QuotientFilter {
-    /// Answers many lookups. Clears `maybe`, then writes one answer per hash, the same that
-    /// [`contains`](Self::contains) returns. If the filter is larger than the cache, this is
-    /// several times as fast as single lookups.
+    /// Looks up many hashes: clears `maybe`, and then pushes the answer of
+    /// [`contains`](Self::contains) for each hash. This is several times as fast as single lookups
+    /// if the filter is larger than the cache.
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
         batch::fill_answers(maybe, hashes.len(), |maybe| {
             contains_many(&self.shared, hashes, maybe);

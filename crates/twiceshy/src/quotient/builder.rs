@@ -13,8 +13,8 @@ use core::ops::RangeInclusive;
 /// again, until there is no memory.
 pub(crate) const GROWTH_LOADS: RangeInclusive<f64> = 0.1..=1.0;
 
-/// Maximum number of extension slots per member. If a build needs more, it has members with equal
-/// hashes, which no size can separate.
+/// Maximum number of extension slots per member. A build that needs more fails. That happens only
+/// if the hashes are far from random.
 pub(crate) const MOST_EXTENDED: u64 = 64;
 
 /// Builder options that only a quotient filter has.
@@ -93,7 +93,8 @@ impl Buildable for QuotientFilter {
 }
 
 impl FromMembers for QuotientFilter {
-    /// Without mistakes, sorts only the fingerprints, which is twice as fast.
+    /// Builds a filter. If there are no mistakes, sorts only the fingerprints, which is twice as
+    /// fast.
     fn from_members(
         builder: &Builder<Self>,
         mut members: Vec<Hash>,
@@ -131,7 +132,7 @@ impl Builder<QuotientFilter> {
 
     /// Sets the load, from 0.1 to 1, at which the filter [doubles](QuotientFilter::doubled)
     /// automatically. Each doubling makes remainders one bit shorter. By default, the filter never
-    /// doubles, and neither does one with [fresh remainders](QuotientFilter::rotated).
+    /// doubles. A filter with [fresh remainders](QuotientFilter::rotated) never doubles either.
     ///
     /// ```
     /// use twiceshy::{Hash, QuotientFilter};
@@ -227,9 +228,9 @@ impl Builder<QuotientFilter> {
             let counted = members().into_iter().inspect(|_| listed += 1);
             match QuotientFilter::from_sorted(plan.details.parameters, counted, mistakes()) {
                 Ok(filter) => {
-                    // More members than planned would break the rate. More extensions would take
-                    // the room of later repairs. Members that share a fingerprint free slots, which
-                    // their counter may use.
+                    // With more fingerprints than planned, the rate would be too high. With more
+                    // extensions, there would be too little room for later repairs. Members that
+                    // share a fingerprint free slots, which their counter may use.
                     let details = filter.details();
                     let fingerprints = details.fingerprints as usize;
                     let shared = listed.min(capacity).saturating_sub(fingerprints) as u64;

@@ -33,8 +33,8 @@ impl QuotientFilter {
     ///
     /// List all mistakes that must stay repaired. Unlisted mistakes stay repaired only if there is
     /// one source, the new filter has 2^k times its slots (k ≥ 0), and the new remainders have at
-    /// least as many bits as the source's have left after k doublings. If [`Remainders`] aren't plain,
-    /// they must also be the same in both filters, and k must be 0.
+    /// least as many bits as the source's have left after k doublings. If [`Remainders`] aren't
+    /// plain, they must also be the same in both filters, and k must be 0.
     ///
     /// Members keep their values. If members share a fingerprint, it gets the largest of their
     /// values. Tombstones are dropped.
@@ -99,18 +99,18 @@ impl QuotientFilter {
     }
 
     /// Builds a filter of the same size and parameters as this one, but with fresh
-    /// [remainders](Remainders), from its members and from the mistakes that must stay repaired. Both
-    /// lists must be in hash order, as in [`from_sorted`](Self::from_sorted).
+    /// [remainders](Remainders), from its members and from the mistakes that must stay repaired.
+    /// Both lists must be in hash order, as in [`from_sorted`](Self::from_sorted).
     ///
-    /// Use this when repairs have filled the filter: the new one has room again. Nobody can predict its
-    /// mistakes from those of this filter, except that they share a member's quotient. A mistake that
-    /// isn't listed comes back with a probability of about (1 + α)·2^-r at load α, where r is the number
-    /// of bits in a remainder; a random query is one with probability α·2^-r. So memory stays bounded,
-    /// whatever is queried.
+    /// Use this when repairs have filled the filter: the new one has room again. Nobody can predict
+    /// its mistakes from those of this filter, except that they share a member's quotient. A
+    /// mistake that isn't listed comes back with a probability of about (1 + α)·2^-r at load α,
+    /// where r is the number of bits in a remainder; a random query is a mistake with probability
+    /// α·2^-r. So memory stays bounded, whatever the queries are.
     ///
     /// Members keep their values. The new filter can't be [doubled](Self::doubled), so it returns
-    /// [`Full`](crate::error::InsertError::Full) when all its slots are used, even if this filter grows
-    /// automatically.
+    /// [`Full`](crate::error::InsertError::Full) when all its slots are used, even if this filter
+    /// grows automatically.
     ///
     /// ```
     /// # use twiceshy::{Answer, Hash, QuotientFilter};
@@ -141,7 +141,8 @@ impl QuotientFilter {
         Ok(rotated)
     }
 
-    /// Writes members and mistakes whose remainders aren't plain into this filter, which must be empty.
+    /// Writes members and mistakes whose remainders aren't plain into this filter, which must be
+    /// empty.
     ///
     /// Hashes come in order of their quotients, but within a quotient, their fractions are in a
     /// different order. So this collects the members and mistakes of one quotient at a time.
@@ -373,7 +374,8 @@ impl<'a> Source<'a> {
 
     /// Copies a member's value from this filter. If this filter lengthened the member's
     /// fingerprint, lengthens the new one until it covers no more than the old one. If remainders
-    /// aren't plain, this is possible only between filters that make the same fingerprints.
+    /// aren't plain, this is possible only if both filters have the same remainders and number of
+    /// slots.
     fn keep(&mut self, hash: Hash, placed: &mut Placed, digits: Digits) {
         let Some(entry) = self.covering(hash).filter(|entry| entry.count > 0) else { return };
         placed.value = placed.value.max(entry.value);
@@ -412,7 +414,7 @@ pub(super) struct EntryWriter<'a> {
     tombstones: &'a mut u64,
     extra_slots: &'a mut u64,
     /// Quotients and remainders of single-member entries that are not written yet. If the last
-    /// entry was that of a single member, it is always among them.
+    /// entry was written by `write_single` or `write_singles`, it is always among them.
     pub(super) waiting: Vec<(u64, u64)>,
 }
 
@@ -519,7 +521,8 @@ impl Parameters {
     }
 }
 
-/// Passes the items on. An item whose hash is less than the previous one becomes an error.
+/// Passes the items through. Turns each item whose hash is less than the previous one into an
+/// error.
 pub(crate) fn in_order<T: Copy>(
     items: impl Iterator<Item = T>,
     hash: impl Fn(T) -> Hash,

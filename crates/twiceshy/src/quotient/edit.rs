@@ -16,7 +16,7 @@ use core::ops::Range;
 pub(super) enum Refused<E = Uncountable> {
     /// There is no room, but a larger filter may have room.
     Full,
-    /// More room would not help.
+    /// There is a different reason, so a larger filter would not help.
     Other(E),
 }
 

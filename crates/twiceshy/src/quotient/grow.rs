@@ -1,8 +1,8 @@
 //! Grows a filter, using only its fingerprints.
 //!
-//! Doubling the slots moves the highest bit of each remainder to its quotient, so remainders must be
-//! plain. The slots keep their width. So the digits of the extensions stay as they are, and every
-//! repair is kept. After a doubling, one more bit in the first slot of each entry is unused.
+//! Doubling the slots moves the highest bit of each remainder to its quotient, so remainders must
+//! be plain. The slots keep their width. So the digits of the extensions stay as they are, and
+//! every repair is kept. After a doubling, one more bit in the first slot of each entry is unused.
 
 use super::edit::Refused;
 use super::{MergeError, QuotientFilter};
@@ -58,9 +58,9 @@ impl QuotientFilter {
         self.set_growth(before.growth);
     }
 
-    /// Sets the load at which the filter [doubles](Self::doubled), as long as it can. If the filter
-    /// is fuller already, the slots in use stay usable, because an operation that is tried and
-    /// undone must get its room back.
+    /// Sets the load at which the filter [doubles](Self::doubled), unless it can't be doubled. If
+    /// the filter is fuller already, the slots in use stay usable, because undoing an operation may
+    /// need them.
     pub(crate) fn set_growth(&mut self, load: Option<f64>) {
         self.growth = load;
         self.usage.limit = self.growth_limit().max(self.usage.used);

@@ -1,4 +1,4 @@
-//! Inserts.
+//! Inserts of single members.
 
 use super::QuotientFilter;
 use super::edit::{Refused, Uncountable};
@@ -24,7 +24,8 @@ impl QuotientFilter {
         inserted.or_else(|_| self.insert_growing(hash))
     }
 
-    /// Inserts a member that was refused, by growing the filter if it can grow.
+    /// Inserts a member after [`insert`](Self::insert) found no room, by growing the filter if it
+    /// can grow.
     #[cold]
     fn insert_growing(&mut self, hash: Hash) -> Result<(), InsertError> {
         let inserted = self.with_room(MOST_SLOTS, |filter| filter.insert.run(Insert(filter), hash));
@@ -50,8 +51,9 @@ impl QuotientFilter {
         })
     }
 
-    /// Inserts a member like [`insert`](Self::insert), but stores enough of its hash to tell it apart
-    /// from these mistakes. If the filter answers "absent" to them now, it does so afterwards.
+    /// Inserts a member like [`insert`](Self::insert), but stores enough of its hash to tell it
+    /// apart from these mistakes. If the filter answers "absent" to them now, it does so
+    /// afterwards.
     ///
     /// ```
     /// # use twiceshy::{QuotientFilter, Hash};
@@ -80,8 +82,8 @@ impl QuotientFilter {
         })
     }
 
-    /// Inserts the claim's query, like [`insert`](Self::insert). A quotient filter needs no listing;
-    /// this is for code that works with any filter.
+    /// Inserts the claim's query, like [`insert`](Self::insert). A quotient filter needs no
+    /// listing; this is for code that works with any filter.
     ///
     /// # Errors
     /// The same as for [`insert`](Self::insert).

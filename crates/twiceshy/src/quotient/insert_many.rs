@@ -13,7 +13,7 @@ use crate::fingerprint::Digits;
 use crate::sorting::Numbers;
 use crate::table::{Place, Widths};
 
-/// Number of inserts by which prefetches of cache lines run ahead.
+/// Number of inserts between the prefetch of a cache line and its use.
 const AHEAD: usize = 12;
 
 impl QuotientFilter {
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn insert_many_works_if_members_do_not_fit_in_64_bits() {
+    fn insert_many_works_if_fingerprints_exceed_64_bits() {
         let mut filter = QuotientFilter::builder().remainder_bits(56).slots(3000).build().unwrap();
         let hash = |index: u128| Hash::from_u128(index.wrapping_mul(u128::MAX / 2000));
         let hashes: Vec<Hash> = (0..2000).map(hash).collect();

@@ -1,4 +1,4 @@
-//! Lookups.
+//! Lookups of single hashes.
 //!
 //! Lookups accept a table with any contents, even invalid ones: at worst, the answer is wrong.
 //! Operations that change the table need a valid one.
@@ -11,12 +11,12 @@ use crate::table::{Budget, Equal, Kind, Place, Scan, Slot, Widths};
 use crate::{Answer, Claim, Hash};
 use core::ops::RangeInclusive;
 
-/// Maximum number of slots per counter, for any slot width. It is enough, because a valid number
-/// has fewer than 64 bits.
+/// Maximum number of slots per counter, for any slot width. More are never needed, because a valid
+/// number has fewer than 64 bits.
 const MOST_COUNTERS: u64 = 64;
 
 impl QuotientFilter {
-    /// Returns whether a key with this hash may be a member. If not, it certainly isn't one.
+    /// Returns whether a key with this hash may be a member. The answer `false` is certain.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
         self.shared.contains(hash)
@@ -54,7 +54,7 @@ impl QuotientFilter {
 }
 
 impl Shared {
-    /// Answers like [`QuotientFilter::contains`].
+    /// Looks up a hash; see [`QuotientFilter::contains`].
     #[inline]
     pub(super) fn contains(&self, hash: Hash) -> bool {
         self.contains.run(Contains(self), hash)
@@ -168,7 +168,7 @@ impl Operation for LookClosely<'_> {
         let Self(shared) = self;
         let scaled = shared.digits.scale(hash);
         let (home, remainder) = shared.home_of::<SHAPE>(scaled);
-        // This path is for repaired mistakes that are queried again and again.
+        // This path is fast for repaired mistakes that are queried repeatedly.
         if let Some((first, last)) = shared.table.first_equal::<M, SHAPE>(machine, home, remainder)
         {
             return shared.entries_cover(first..=last, remainder, scaled);

@@ -1,11 +1,12 @@
 //! Merges filters, using only their fingerprints.
 //!
 //! A hash is a fraction. If remainders are plain, and the sizes of filters differ by powers of two,
-//! their fingerprints are prefixes of the same numbers. The same is true of any remainders if these
-//! and the sizes are equal. Each filter stores its fingerprints in order, so a merge is one pass over
-//! all of them. Unless remainders are cut, the merged filter answers "maybe" exactly where at least one
-//! of the filters does. If a fingerprint of one filter is a prefix of another filter's, the merged
-//! filter keeps only the shorter one, which covers and counts the members of both.
+//! their fingerprints are prefixes of the same numbers. Fingerprints with other remainders can be
+//! merged if all filters have the same remainders and size. Each filter stores its fingerprints in
+//! order, so a merge is one pass over all of them. Unless remainders are cut, the merged filter
+//! answers "maybe" exactly where at least one of the filters does. If a fingerprint of one filter
+//! is a prefix of another filter's, the merged filter keeps only the shorter one, which covers and
+//! counts the members of both.
 
 use super::construct::EntryWriter;
 use super::entry::Entry;
@@ -26,7 +27,8 @@ impl QuotientFilter {
     /// from the remainders, and doubles the false-positive rate at the same load.
     ///
     /// The filters must make remainders in the same way. If their [remainders](super::Remainders)
-    /// aren't plain, all must have the same number of slots, and so has the merged filter.
+    /// aren't plain, all filters must have the same number of slots. The merged filter then has
+    /// that number, too.
     ///
     /// If slots times 2^r is the same for all filters, where r is the number of bits in a
     /// remainder, the merged filter answers "maybe" exactly where one of them does. Otherwise, the
@@ -47,9 +49,9 @@ impl QuotientFilter {
     ///
     /// # Errors
     /// A [`MergeError`] if there are no filters, if their hashes, slot widths, sizes or remainders
-    /// don't match, if no bit is left for remainders, if lengthened fingerprints would have to be cut,
-    /// if there are more members than can be counted, or if members don't fit in a filter that can't
-    /// be doubled.
+    /// don't match, if no bit is left for remainders, if lengthened fingerprints would have to be
+    /// cut, if there are more members than can be counted, or if members don't fit in a filter that
+    /// can't be doubled.
     pub fn merged(filters: &[&Self]) -> Result<Self, MergeError> {
         let (mut parameters, mut bits) = common_parameters(filters)?;
         let used: u64 = filters.iter().map(|filter| filter.usage.used).sum();
@@ -168,7 +170,8 @@ fn write_minirun<N: Number>(
 }
 
 /// Returns the parameters of the largest filter, with values as wide as the widest. Also returns
-/// the number of remainder bits that every filter has at that size, which may be less than 1.
+/// the number of remainder bits that every filter still has when it is doubled to that size. It may
+/// be less than 1.
 fn common_parameters(filters: &[&QuotientFilter]) -> Result<(Parameters, i64), MergeError> {
     let each = || filters.iter().map(|filter| filter.parameters());
     let mut common = each().max_by_key(|each| each.slots).ok_or(MergeError::Nothing)?;

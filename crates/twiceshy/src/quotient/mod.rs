@@ -61,15 +61,16 @@ use lookup::{Contains, LookClosely};
 /// - A repaired mistake stays repaired until a member that collides with it is inserted, or until
 ///   the filter is rebuilt without listing it. An insert collides with a given mistake with
 ///   probability below 2^-r. Three other operations can forget repairs: a rebuild in a different
-///   size or with different remainders, a [merge](Self::merged) that cuts remainders, and the removal
-///   of the member that caused the mistake. To keep a repair across a rebuild, list the mistake.
-/// - After a rebuild with [fresh remainders](Self::rotated), a mistake that wasn't listed comes back
-///   with a probability of about (1 + α)·2^-r at load α.
+///   size or with different remainders, a [merge](Self::merged) that cuts remainders, and the
+///   removal of the member that caused the mistake. To keep a repair across a rebuild, list the
+///   mistake.
+/// - After a rebuild with [fresh remainders](Self::rotated), a mistake that wasn't listed comes
+///   back with a probability of about (1 + α)·2^-r at load α.
 ///
 /// # How it works
 /// A hash is read as a fraction and multiplied by the number of slots. The whole part of the
 /// product is the *quotient*. The rest is cut into digits of r bits: first the *remainder*, then
-/// the *extension*. ([`Remainders`] says how the rest can be changed before.) The remainder is
+/// the *extension*. (A filter with fresh [`Remainders`] first changes the rest.) The remainder is
 /// stored in a slot near slot number `quotient`, in a sorted *run* with all other remainders of
 /// that quotient. Members with the same quotient and remainder are neighbours and form a *minirun*.
 /// Each extension digit takes one more slot after its remainder, marked by a bit.
@@ -123,8 +124,8 @@ pub struct QuotientFilter {
     shared: Shared,
     // The rest is the writer's state, which lookups don't see.
     usage: Usage,
-    /// A claim needs one of these. [`check`](Self::check) reads it after the lookup, and the caller
-    /// lists the members after that, so a change that the listing misses makes the claim stale.
+    /// Versions for claims. [`check`](Self::check) reads one after the lookup, and the caller lists
+    /// the members after that. So a change that the listing misses makes the claim stale.
     versions: Versions,
     /// Number of members, each counted as often as it was inserted.
     len: u64,
@@ -164,12 +165,12 @@ pub struct Parameters {
     pub slot_bits: u32,
     /// Bits per value. Each fingerprint can have one value.
     pub value_bits: u32,
-    /// How remainders are made from the hashes. They are [plain](Remainders::PLAIN) unless you ask for
-    /// others.
+    /// The function that makes remainders from hashes. By default, remainders are
+    /// [plain](Remainders::PLAIN).
     pub remainders: Remainders,
 }
 
-/// How a quotient filter uses its slots.
+/// Numbers of slots that a quotient filter uses for fingerprints and for extensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Details {

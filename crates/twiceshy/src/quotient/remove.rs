@@ -64,11 +64,11 @@ impl QuotientFilter {
     /// Removes a listed member like [`remove`](Self::remove), but keeps the repairs that it caused.
     /// If the member is inserted again, no old mistake comes back. Listed mistakes are ignored.
     ///
-    /// The last member of a fingerprint with an extension leaves a *tombstone*: the same fingerprint
-    /// with a count of zero. A tombstone covers no query. It takes slots until the filter is
-    /// rebuilt from its members, or until [`remove`](Self::remove) is called near it with listed
-    /// mistakes. A fingerprint without an extension leaves nothing, because no mistake near it is
-    /// repaired. So a repair stays visible: see [`has_repairs_near`](Self::has_repairs_near).
+    /// The last member of a fingerprint with an extension leaves a *tombstone*: the same
+    /// fingerprint with a count of zero. A tombstone covers no query. It takes slots until the
+    /// filter is rebuilt from its members, or until [`remove`](Self::remove) is called near it with
+    /// listed mistakes. A fingerprint without an extension leaves nothing, because no mistake near
+    /// it is repaired. So a repair stays visible: see [`has_repairs_near`](Self::has_repairs_near).
     ///
     /// # Errors
     /// The same as for [`remove`](Self::remove), or [`RemoveError::Full`], because a tombstone
@@ -178,8 +178,8 @@ impl QuotientFilter {
         self.extra_slots > 0 && self.shared.entries_near(digits.scale(hash)).any(is_trace)
     }
 
-    /// Removes one copy of the claim's query if `removed` says whether it leaves a tombstone.
-    /// Removes nothing if `removed` is `None`. Shortens fingerprints if mistakes are listed.
+    /// Removes one copy of the claim's query, unless `removed` is `None`. `removed` says whether
+    /// the copy leaves a tombstone. Shortens fingerprints if mistakes are listed.
     fn change_exactly(
         &mut self,
         claim: &Claim,
@@ -204,7 +204,7 @@ impl QuotientFilter {
                 return listed
                     .respell(entries, stays, |entry, _| Ok(digits.count(&entry.fingerprint)));
             };
-            // The entries become as short as the constructor would write them.
+            // Make the entries as short as they would be in a newly built filter.
             let minirun = digits.fingerprint(query, 1);
             let near = mistakes.iter().copied().filter(|&mistake| minirun.covers(mistake));
             listed.respell(

@@ -12,11 +12,11 @@ use crate::table::{BlockReader, First, Widths};
 use core::hint::select_unpredictable;
 use std::collections::VecDeque;
 
-/// An entry in a stream, as one number: its quotient, its remainder, and whether it has more slots.
-/// Of two entries with the same quotient and remainder, one without more slots is less.
+/// An entry in a stream, as one number: its quotient, its remainder, and whether it has more than
+/// one slot. Among entries with the same quotient and remainder, those with one slot come first.
 pub(super) trait Number: Copy + Ord {
     /// Returns the number for a quotient and a remainder of `bits` bits, whose lowest `cut` bits
-    /// are cut off. `more` says whether the entry has more slots.
+    /// are cut off. `more` says whether the entry has more than one slot.
     fn new(quotient: u64, remainder: u64, bits: u32, cut: u32, more: bool) -> Self;
 
     /// Returns the quotient and remainder in a filter with these digits.
@@ -155,7 +155,7 @@ impl<'a, N: Number> Stream<'a, N> {
 }
 
 /// Merges numbers from both streams in order, until both are empty or `numbers` is full. Returns
-/// how many there are.
+/// how many were merged.
 fn merge<N: Number>([a, b]: &mut [Stream<'_, N>; 2], numbers: &mut [N; BATCH]) -> usize {
     let mut len = 0;
     while len < BATCH {
@@ -218,8 +218,8 @@ impl<'a, N: Number> Origin<'a, N> {
         Self { shared, rest, digits, doublings, cut, extended: VecDeque::new() }
     }
 
-    /// Passes over the entries with more slots that have this quotient and remainder. Appends them
-    /// to `entries`, converted for the target filter.
+    /// Passes over the entries with this quotient and remainder that have more than one slot.
+    /// Appends them to `entries`, converted for the target filter.
     fn take_extended(
         &mut self,
         place: (u64, u64),

@@ -57,7 +57,7 @@ proptest! {
 }
 
 #[test]
-fn suspects_match_the_claim() {
+fn suspects_returns_the_range_of_the_claim() {
     let filter = QuotientFilter::builder().slots(1000).build().unwrap();
     let shared = QuotientFilter::builder().slots(1000).shards(8).build_concurrent().unwrap();
     for number in 0..100u128 {

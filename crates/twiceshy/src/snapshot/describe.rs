@@ -198,7 +198,7 @@ impl Header {
         *self.to_bytes().last_chunk().expect("a header has more bytes")
     }
 
-    /// Returns the filter, unchecked.
+    /// Assembles the filter without checking it.
     pub(super) fn assemble<F: Describe>(
         &self,
         lines: Lines,

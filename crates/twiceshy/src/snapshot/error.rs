@@ -44,7 +44,7 @@ pub enum SnapshotError {
     /// A section has changed since it was written.
     #[error("the {section} of the snapshot has changed; copy it again, or rebuild the filter")]
     Checksum {
-        /// The section.
+        /// Name of the section.
         section: &'static str,
     },
     /// The header is invalid, although its checksum is correct.

@@ -83,7 +83,8 @@ impl<F: InPlace> Frozen<F> {
     /// filter contains its secret; for keys, use [`Keyed::to_filter`].
     ///
     /// # Errors
-    /// As [`validate`](Self::validate), or if there is not enough memory.
+    /// Returns the same errors as [`validate`](Self::validate), or an error if there is not enough
+    /// memory.
     pub fn to_filter(&self) -> Result<F, SnapshotError> {
         let lines = self.filter.lines().copied().ok_or(self.header.out_of_memory())?;
         // Check the copy, because the bytes of the original may change meanwhile.
@@ -151,7 +152,7 @@ impl Frozen<QuotientFilter> {
     }
 }
 
-/// Writing copies the table and its checksum without checking them.
+/// Writes a snapshot by copying the table and its checksum, without checking them.
 impl<F: InPlace> Table for Frozen<F> {
     const KIND: Kind = F::KIND;
 
@@ -198,7 +199,7 @@ impl<K: Key + ?Sized, F: InPlace + Filter> Keyed<K, Frozen<F>> {
     /// Returns a copy in memory that can be changed, with the same secret.
     ///
     /// # Errors
-    /// As [`Frozen::to_filter`].
+    /// Returns the same errors as [`Frozen::to_filter`].
     pub fn to_filter(&self) -> Result<Keyed<K, F>, SnapshotError> {
         Ok(Keyed::new(self.filter().to_filter()?, self.secret().clone()))
     }

@@ -47,7 +47,7 @@
 //! | 36 | 4 | hash scheme: 1, the function of [`KeyedHasher`](crate::hash::KeyedHasher) |
 //! | 40 | 32 | counts, see below |
 //! | 72 | 8 | lines of the table, *n* |
-//! | 80 | 8 | mark of the secret: the first 8 bytes of the AES-128 block 3 under the secret, or 1 if these are 0; 0 if the secret is unknown |
+//! | 80 | 8 | mark of the secret: the first 8 bytes of block 3, encrypted with AES-128 under the secret, or 1 if these are 0; 0 if the secret is unknown |
 //! | 88 | 8 | extra, see below |
 //! | 96 | 16 | the numbers that [remainders](crate::quotient::Remainders) are made with, 8 bytes each: *a*, which is odd, and *b*; both are 0 if remainders are plain, and always in range and yes/no filters |
 //! | 116 | 4 | checksum of the table section |

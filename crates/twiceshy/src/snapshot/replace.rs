@@ -50,7 +50,7 @@ pub(super) fn replace(
     Ok(())
 }
 
-/// A file that is removed unless it is moved, also if the writer panics.
+/// A temporary file that is removed on drop unless it was moved.
 struct Temporary {
     path: PathBuf,
     is_moved: bool,

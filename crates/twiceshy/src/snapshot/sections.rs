@@ -13,8 +13,7 @@ use zeroize::Zeroizing;
 /// The format version that is written, and the only one that can be read.
 pub(super) const VERSION: u32 = 1;
 
-/// The number that stands for the only hash function, that of
-/// [`KeyedHasher`](crate::hash::KeyedHasher).
+/// The number of the only hash scheme, which is that of [`KeyedHasher`](crate::hash::KeyedHasher).
 pub(super) const HASH_SCHEME: u32 = 1;
 
 /// Size of a secret section in bytes.
@@ -83,7 +82,7 @@ impl Header {
             }
             _ => return Err(SnapshotError::Checksum { section: "secret" }),
         };
-        // A mark of 0 fits every secret.
+        // With a mark of 0, every secret is accepted.
         let is_other = |secret: &Secret| self.mark != 0 && self.mark != secret.mark();
         if stored.iter().chain(&given).any(is_other) {
             return Err(SnapshotError::OtherSecret);
@@ -113,8 +112,8 @@ pub(super) fn check_zeros(bytes: &[u8], otherwise: &str) -> Result<(), SnapshotE
     Err(Invalid(otherwise.into()).into())
 }
 
-/// Returns the `fields` one after another, then zeros, and in the last four bytes the checksum of
-/// all others.
+/// Concatenates `fields`, pads them with zeros, and stores the checksum of all other bytes in the
+/// last four.
 pub(super) fn sealed<const COUNT: usize>(fields: &[&[u8]]) -> [u8; COUNT] {
     let (mut bytes, fields) = ([0; COUNT], fields.concat());
     bytes[..fields.len()].copy_from_slice(&fields);

@@ -7,7 +7,7 @@ use super::stream::Input;
 use crate::bits::memory::{LINE, Lines};
 use std::io::{Read, Write};
 
-/// A copy of what a shard's snapshot contains.
+/// A copy of the data that a shard's snapshot stores.
 pub(crate) struct ShardCopy {
     fields: Fields,
     lines: Lines,
@@ -45,8 +45,8 @@ pub(crate) fn write_shards<F: Describe>(
     Ok(writer.write_all(&footer(size, list.finalize()))?)
 }
 
-/// Reads the shards of a concurrent filter, each of which is valid. Refuses a number of shards that
-/// is not possible.
+/// Reads the shards of a concurrent filter, and validates each. Fails if `is_possible` returns
+/// false for the number of shards.
 pub(crate) fn read_shards<F: Describe>(
     input: &mut Input<impl Read>,
     is_possible: impl FnOnce(usize) -> bool,

@@ -59,12 +59,13 @@ pub trait Snapshot: Stream {
     /// either the old or the new file exists and is complete.
     ///
     /// This first writes a temporary file `.NAME.….tmp` in the same folder. A crash may leave that
-    /// file behind. Links are followed. If `path` is a device such as `/dev/stdout`, it writes to
+    /// file behind. Links are followed. If `path` is a device such as `/dev/stdout`, this writes to
     /// the device directly.
     ///
     /// # Errors
-    /// As [`write_to`](Self::write_to), or if the file can't be replaced. The old file then still
-    /// exists, unless the last step failed, which syncs the folder.
+    /// Returns the same errors as [`write_to`](Self::write_to), or an error if the file can't be
+    /// replaced. The old file then still exists, unless the last step failed, which syncs the
+    /// folder.
     fn save(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
         save(path.as_ref(), Readers::AsBefore, |file| self.write_to(file))
     }
@@ -73,7 +74,8 @@ pub trait Snapshot: Stream {
     /// The file must contain nothing else.
     ///
     /// # Errors
-    /// As [`read_from`](Self::read_from), or if the file can't be opened or is too long.
+    /// Returns the same errors as [`read_from`](Self::read_from), or an error if the file can't be
+    /// opened or is too long.
     fn open(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
         open(path.as_ref(), |input| Stream::read(input))
     }
@@ -137,7 +139,7 @@ pub trait KeyedSnapshot: WithSecret {
     /// `None`, the snapshot must contain the secret.
     ///
     /// # Errors
-    /// As [`Snapshot::read_from`], or [`SnapshotError::NoSecret`], or
+    /// Returns the same errors as [`Snapshot::read_from`], or [`SnapshotError::NoSecret`], or
     /// [`SnapshotError::OtherSecret`]. A snapshot of a bare filter of hashes has no mark, so any
     /// secret is accepted. With a wrong secret, the filter misses members.
     fn read_from(reader: impl Read, secret: Option<Secret>) -> Result<Self, SnapshotError> {
@@ -147,9 +149,9 @@ pub trait KeyedSnapshot: WithSecret {
     /// Writes a [snapshot](crate::snapshot) to a file, as [`Snapshot::save`] does.
     ///
     /// # Errors
-    /// As [`Snapshot::save`].
+    /// Returns the same errors as [`Snapshot::save`].
     fn save(&self, path: impl AsRef<Path>, mode: SecretMode) -> Result<(), SnapshotError> {
-        // Lists are meant for publication.
+        // Lists are meant for publication, so their files stay readable by others.
         let is_private = mode == SecretMode::Include && Self::Table::KIND != Kind::Lists;
         let readers = if is_private { Readers::Owner } else { Readers::AsBefore };
         save(path.as_ref(), readers, |file| self.write_to(file, mode))
@@ -159,17 +161,19 @@ pub trait KeyedSnapshot: WithSecret {
     /// The file must contain nothing else.
     ///
     /// # Errors
-    /// As [`read_from`](Self::read_from), or if the file can't be opened or is too long.
+    /// Returns the same errors as [`read_from`](Self::read_from), or an error if the file can't be
+    /// opened or is too long.
     fn open(path: impl AsRef<Path>, secret: Option<Secret>) -> Result<Self, SnapshotError> {
         open(path.as_ref(), |input| of_read(Self::Table::read_table(input, secret)))
     }
 
-    /// Opens a snapshot in memory as a [`Frozen`](crate::Frozen) filter, which reads it in place. If
-    /// `secret` is `None`, the snapshot must contain the secret.
+    /// Opens a snapshot in memory as a [`Frozen`](crate::Frozen) filter, which reads it in place.
+    /// If `secret` is `None`, the snapshot must contain the secret.
     ///
     /// # Errors
-    /// As [`Frozen::from_bytes`](crate::Frozen::from_bytes), or as [`open`](Self::open) if the
-    /// secret is missing or wrong, or if the keys of a range filter have a different width.
+    /// Returns the same errors as [`Frozen::from_bytes`](crate::Frozen::from_bytes), or as
+    /// [`open`](Self::open) if the secret is missing or wrong, or if the keys of a range filter
+    /// have a different width.
     fn from_bytes(
         bytes: impl AsRef<[u8]> + Send + Sync + 'static,
         secret: Option<Secret>,

@@ -173,8 +173,8 @@ const PLANES: u32 = 2;
 const LINE_BITS: u32 = 8 * LINE as u32;
 const WORDS: usize = LINE / 8;
 
-/// Number of bits that one load can return, whatever bit they begin at. The load starts at a byte,
-/// so up to 7 of its 64 bits may precede the first bit.
+/// Number of bits that one load can return from any bit position. The load starts at a byte, so up
+/// to 7 of its 64 bits may precede the first bit.
 pub(super) const WINDOW_BITS: u32 = 57;
 
 /// The bytes of a block, and the first bytes of the next one.
@@ -321,7 +321,7 @@ impl Geometry {
         self.raw_plane(block, plane) & low_bits(self.lanes)
     }
 
-    /// Returns a plane. The bits above the last lane are arbitrary.
+    /// Returns the bits of a plane, and arbitrary bits above the last lane.
     #[inline(always)]
     pub(super) fn raw_plane(self, block: &Block, plane: Plane) -> u64 {
         if !self.has(plane) {

@@ -359,8 +359,8 @@ impl<const SHAPE: u32> Walk<'_, SHAPE> {
     }
 }
 
-/// A lookup searches clusters of up to this many blocks completely. In a larger one it may give up,
-/// and answer "maybe".
+/// Maximum number of blocks of a cluster that a lookup always searches completely. In a larger
+/// cluster it may give up, and answer "maybe".
 const BLOCKS: u64 = 1 << 16;
 
 /// Number of times that a lookup may pass through a cluster. A lookup goes back to a block whose
@@ -373,9 +373,9 @@ const PASSES: u64 = 8;
 pub(crate) struct Budget(u64);
 
 impl Budget {
-    /// No limit. Use it for valid tables, where every search ends.
+    /// An unlimited budget, for valid tables, where every search ends.
     pub(crate) const ENDLESS: Self = Self(u64::MAX);
-    /// The limit for one lookup in a table that may be invalid.
+    /// The budget for one lookup in a table that may be invalid.
     pub(crate) const LOOKUP: Self = Self(BLOCKS * PASSES);
 
     #[cfg(test)]
@@ -384,7 +384,7 @@ impl Budget {
     }
 
     /// Returns this budget plus a few blocks for each of `lookups` lookups. That is enough if only
-    /// a few of them search far.
+    /// a few lookups visit many blocks.
     pub(crate) fn of_many(self, lookups: u64) -> Self {
         Self(self.0.saturating_add(lookups.saturating_mul(PASSES)))
     }

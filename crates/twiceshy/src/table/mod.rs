@@ -26,8 +26,9 @@
 //! 7. [`Usage`] counts the used slots. There are at most `slots`.
 //!
 //! # What is read, and what only the writer knows
-//! A [`QuotientTable`] is a header, which never changes, and the words. Lookups get nothing else. The
-//! writer keeps a [`Usage`] beside it, and changes the table through an [`Editor`], which has both.
+//! A [`QuotientTable`] consists of a header, which never changes, and the cache lines. Lookups read
+//! nothing else. The writer also keeps a [`Usage`], and changes the table through an [`Editor`],
+//! which refers to both.
 //!
 //! All operations rely on these invariants, except lookups. A lookup accepts lines with any
 //! content; if they are not a valid table, its answer may be wrong, but it ends ([`Budget`]).
@@ -73,7 +74,7 @@ use core::ops::{Deref, DerefMut};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableFull;
 
-/// A table of runs, as lookups read it; see the [module](self).
+/// A table of runs: all that lookups read. See the [module](self).
 #[derive(Clone)]
 pub(crate) struct QuotientTable {
     header: Header,
@@ -159,7 +160,7 @@ impl QuotientTable {
         lengthened.map(|lines| self.lines = lines).is_some()
     }
 
-    /// Returns the writer's state of a table of which `used` slots are used.
+    /// Returns the writer's state for this table, in which `used` slots are used.
     pub(crate) fn usage(&self, used: u64) -> Usage {
         Usage { used, limit: self.slots() }
     }

@@ -11,7 +11,7 @@ use core::ops::Range;
 pub(crate) struct Stored {
     pub(crate) quotient: u64,
     pub(crate) remainder: u64,
-    /// The slots of the entry. An entry that is more than a remainder has more than one.
+    /// The slots of the entry. An entry that is only a remainder has one slot.
     pub(crate) slots: Range<u64>,
 }
 

@@ -18,7 +18,7 @@ use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 use core::ops::RangeInclusive;
 
-/// The information about runs in the planes of one block. Bit `i` of each word is lane `i`.
+/// The runs of one block, read from its planes. Bit `i` of each word is lane `i`.
 #[derive(Clone, Copy)]
 pub(super) struct Runs {
     /// Quotients that have a run. Bits above the last lane are arbitrary.
@@ -37,7 +37,8 @@ pub(super) struct Runs {
 /// A run within one block.
 #[derive(Clone, Copy)]
 pub(super) struct Located {
-    /// Lane of the run's first slot. If the run ends in a different block, it may begin later.
+    /// Lane of the run's first slot. If the run ends in a different block, its true start may be
+    /// later.
     pub(super) start: u32,
     /// Bit of the run's last remainder, or 0 if that is in a different block.
     pub(super) end: u64,
@@ -156,7 +157,7 @@ pub(crate) enum Scan {
 pub(crate) struct Evidence {
     /// Nonzero if a wanted entry is in the run, or may be.
     maybe: u64,
-    /// Nonzero if the block can't confirm a nonzero `maybe`.
+    /// Nonzero if the block can't tell whether a nonzero `maybe` is right.
     doubts: u64,
 }
 

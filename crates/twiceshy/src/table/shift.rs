@@ -27,8 +27,8 @@ pub(super) struct Planes {
 impl Editor<'_> {
     /// Moves the slots from `first` to `unused` up by one, and puts `slot` before them.
     ///
-    /// The ends of all runs from that of the quotient at `home` up to `unused` move by one. So the
-    /// spill of each block after `home`'s, up to the block of `unused`, grows by one.
+    /// All runs from that of the quotient at `home` up to `unused` then end one slot later. So the
+    /// spill of each block after that of `home`, up to the block of `unused`, grows by one.
     #[inline(always)]
     pub(super) fn insert_slot<M: Machine, const SHAPE: u32>(
         &mut self,

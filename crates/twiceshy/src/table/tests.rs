@@ -243,7 +243,7 @@ fn edits(most: usize) -> impl Strategy<Value = Vec<Edit>> {
     prop::collection::vec(edit, 0..most)
 }
 
-/// Applies the same edits to a table for this machine and to a portable one.
+/// Applies the same edits to a table for this machine, to a portable one, and to the model.
 fn drive(slots: u64, width: u32, edits: Vec<Edit>) {
     let mut table = Whole::new(slots, width).unwrap();
     let portable = QuotientTable::for_machine(slots, width, Level::Portable).unwrap();
@@ -352,7 +352,7 @@ fn new_tables_are_zeroed() {
     Whole::new(8_000, 9).unwrap().check().unwrap();
 }
 
-/// Guards against a trap of the published prototype: in a cluster over several blocks, bits of
+/// Guards against a pitfall of the published prototype: in a cluster over several blocks, bits of
 /// counters and extensions look like run ends.
 #[test]
 fn counters_and_extensions_are_not_run_ends() {
@@ -369,8 +369,8 @@ fn counters_and_extensions_are_not_run_ends() {
     }
 }
 
-/// Guards against another trap of the prototype: an offset that doesn't fit in its byte. Here one
-/// run becomes much longer than the byte can express, and then shrinks again.
+/// Guards against a pitfall of the published prototype: an offset that doesn't fit in its byte.
+/// Here one run becomes much longer than the byte can express, and then shrinks again.
 #[test]
 fn spills_that_exceed_a_byte_are_exact() {
     let slots = 40 * LANES;
@@ -398,8 +398,8 @@ fn spills_that_exceed_a_byte_are_exact() {
     }
 }
 
-/// Guards against another trap of the prototype: runs that end in the tail. Here all entries belong
-/// to the last quotient, and they fill the tail.
+/// Guards against a pitfall of the published prototype: runs that end in the tail. Here all entries
+/// belong to the last quotient, and they fill the tail.
 #[test]
 fn a_full_tail_refuses_inserts() {
     let slots = 1000;
@@ -420,7 +420,8 @@ fn a_full_tail_refuses_inserts() {
     assert!(model.written(table).is_ok());
 }
 
-/// Returns the position where a lookup finds the run of `quotient`, or `None` if it gives up.
+/// An operation that returns the position where a lookup finds the run of a quotient, or `None` if
+/// the lookup gives up.
 struct Walk<'a>(&'a Whole, u64);
 
 impl Operation for Walk<'_> {
@@ -498,7 +499,7 @@ fn check_finds_broken_invariants() {
     for (index, breaker) in breakers.into_iter().enumerate() {
         let mut broken = table.clone();
         breaker(&mut broken);
-        assert!(broken.check().is_err(), "breaker {index}");
+        assert!(broken.check().is_err(), "broken invariant {index} was not found");
     }
 }
 

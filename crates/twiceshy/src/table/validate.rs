@@ -22,10 +22,10 @@ struct Checked {
 }
 
 impl QuotientTable {
-    /// Checks every invariant of the [module](super), and that `used` slots are used. In blocks with only remainders, also checks
-    /// that the remainders of each run are in order, are all different, and have at most
-    /// `remainder_bits` bits. Returns the number of these remainders. Calls `check` with every
-    /// other run, in order.
+    /// Checks every invariant of the [module](super), and that `used` slots are used. In blocks
+    /// with only remainders, also checks that the remainders of each run are in order, are all
+    /// different, and have at most `remainder_bits` bits. Returns the number of these remainders.
+    /// Calls `check` with every other run, in order.
     pub(crate) fn validate(
         &self,
         used: u64,
@@ -61,7 +61,8 @@ impl QuotientTable {
             used += end - start;
             check(Run { quotient, slots: start..end })?;
         }
-        // Check the rest of this block here. If the next block is plain, its check doesn't cover it.
+        // Check the rest of this block here. If the next block is plain, its check doesn't cover
+        // it.
         self.check_blank(end.max(self.start_of(block)), self.start_of(block + 1))?;
         Ok(Checked { end, slots: used })
     }
@@ -113,8 +114,8 @@ impl QuotientTable {
         let runs = Runs::of(machine, geometry, view);
         let Runs { ends, spilt, .. } = runs;
         let unused = runs.all_unused(machine);
-        // Which slots are less than the next slot, which aren't zero, and which bits above the
-        // remainders are set.
+        // For each slot: whether it is less than the next slot, whether it isn't zero, and which of
+        // its bits above the remainder are set.
         let (mut rising, mut nonzero, mut high) = (0, 0, 0);
         let whole = geometry.lowest * low_bits(geometry.width);
         let too_high = whole & !(geometry.lowest * low_bits(remainder_bits));

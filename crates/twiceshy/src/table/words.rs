@@ -105,7 +105,7 @@ impl QuotientTable {
     }
 }
 
-/// Reading.
+/// Methods that read the table.
 impl QuotientTable {
     /// Prefetches a block, which need not exist.
     #[inline(always)]
@@ -192,7 +192,7 @@ impl QuotientTable {
     }
 }
 
-/// Writing.
+/// Methods that write to the table.
 impl QuotientTable {
     #[inline(always)]
     pub(super) fn block_mut_of(&mut self, place: Place) -> &mut Block {

@@ -45,7 +45,7 @@ struct Hand {
     used: u64,
 }
 
-/// A lane number that no block has. Here it means that a run ends before the current block.
+/// A lane number that no block has. It means that the last remainder is in an earlier block.
 const BEFORE: u32 = 63;
 
 impl Hand {

@@ -35,7 +35,7 @@ impl<S: CodedScheme> CodedFilter<S> {
         if entries.iter().any(|entry| entry.owner == Some(mistake)) {
             return Err(AdaptError::IsMember);
         }
-        // Start with the last ghost, so that the others don't move when it is taken.
+        // Start with the last ghost, so that the others don't move when it is removed.
         let ghosts = entries.iter().rev().filter(|entry| entry.owner.is_none());
         let count = ghosts.clone().count() as u64;
         if count > 0 && !drops_ghosts {

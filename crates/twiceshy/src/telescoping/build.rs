@@ -33,7 +33,8 @@ impl<S: Scheme> CodedFilter<S> {
     /// ```
     ///
     /// # Errors
-    /// If a list is not sorted, if a hash is on both lists, or if there are more members than slots.
+    /// If a list is not sorted, if a hash is on both lists, or if there are more members than
+    /// slots.
     pub fn from_sorted(
         parameters: Parameters,
         members: impl IntoIterator<Item: Into<Member>>,
@@ -81,9 +82,9 @@ impl<S: Scheme> CodedFilter<S> {
     }
 
     /// Builds a filter of the same size and parameters as this one, but with fresh
-    /// [remainders](Remainders), from its members and from mistakes to repair, both in hash order. Use
-    /// this when repairs are forgotten: nobody can predict the new filter's mistakes from those of this
-    /// one, except that they share a member's quotient.
+    /// [remainders](Remainders), from its members and from mistakes to repair, both in hash order.
+    /// Use this when repairs are forgotten: nobody can predict the new filter's mistakes from those
+    /// of this one, except that they share a member's quotient.
     ///
     /// ```
     /// use twiceshy::{Hash, TelescopingFilter};
@@ -137,7 +138,7 @@ struct Blocks<'a, S, I: Iterator> {
     members: Vec<Placed>,
     /// The mistakes of the current block and of all later blocks.
     mistakes: Peekable<I>,
-    /// Number of mistakes that the filter still answers "maybe".
+    /// Number of mistakes to which the filter still answers "maybe".
     unrepaired: u64,
     /// All codes except 0, each with a quotient of its block.
     codes: Vec<(u64, u128)>,

@@ -1,4 +1,4 @@
-//! Inserts and removals.
+//! Inserts and removals of members.
 
 use super::iter::{entries, run};
 use super::scheme::{CodedScheme, Scheme, Symbol};
@@ -189,8 +189,8 @@ impl<S: CodedScheme> CodedFilter<S> {
     }
 }
 
-/// One in this many forgotten repairs is chosen at random. The others are those that use the most
-/// room.
+/// One in this many forgotten repairs is chosen at random. Otherwise, the filter forgets the repair
+/// that takes the most room.
 const ANY_ONCE_IN: u64 = 4;
 
 /// Sets to 0 one of the symbols that `may_forget` allows. Returns its index, or `None` if

@@ -1,4 +1,4 @@
-//! Lookups.
+//! Lookups of single hashes and of batches.
 //!
 //! The value and the symbol of an entry decide whether it covers a hash. Decoding symbols is slow,
 //! but two cases don't need it. If a code is 0, all its symbols are 0. And if the hash doesn't have
@@ -139,8 +139,8 @@ impl<S: Scheme> CodedFilter<S> {
         Begun { place: self.table.home::<SHAPE>(quotient), fraction }
     }
 
-    /// Returns whether an entry covers a hash. This is rarely called, so it can afford to look the
-    /// machine and the slot width up again.
+    /// Returns whether an entry covers a hash. Calls are rare, so this can afford to look up the
+    /// machine and the slot width again.
     #[cold]
     fn find(&self, hash: Hash) -> bool {
         let scaled = self.coding.digits.scale(hash);
@@ -158,8 +158,8 @@ struct Begun {
 }
 
 /// Looks up a hash in one line, and [more closely](LookClosely) if that is not enough. The variant
-/// with `CODED` is for lines with repairs, if these change slots. The variant without `CODED` calls
-/// it for such lines, and stays short itself.
+/// with `CODED` handles lines whose repairs changed slots. The variant without `CODED` calls it for
+/// such lines, so that its own code stays short.
 pub(super) struct Contains<'a, S: Scheme, const CODED: bool>(&'a CodedFilter<S>);
 
 impl<S: Scheme, const CODED: bool> Keepable for Contains<'static, S, CODED> {

@@ -30,8 +30,9 @@
 //! per slot. At each level, some query collides with probability p = 1 - e^(-cε), so an entry
 //! reaches level k with probability p^k. That takes H(p)/(1 - p) bits per entry, where H is the
 //! entropy of one decision: 0.76 bits for 50 queries per member at ε = 1/256 and a load of 0.9. A
-//! code has more. But blocks differ, and about one in ten needs more bits than its code has. In
-//! such a block, a few queries are always mistakes: one at a time for each repair that doesn't fit.
+//! code has more room than that. But blocks differ, and about one in ten needs more bits than its
+//! code has. In such a block, a few queries are always mistakes: one at a time for each repair that
+//! doesn't fit.
 //!
 //! - If the filter forgets a *random* repair, its query recurs and displaces another repair, until
 //!   all queries of the block have been mistakes.
@@ -143,9 +144,9 @@ pub type TelescopingFilter = CodedFilter<Selectors>;
 ///
 /// # Guarantees
 /// The same as for a [`TelescopingFilter`], but for fewer queries: Θ(n) different queries with Θ(n)
-/// bits of code, where no paper gives the constant. A repair lasts until it is forgotten or a
-/// member with the same quotient is inserted. An extension has at most 30 bits and must fit in a
-/// code by itself; otherwise the mistake is not repaired, and the call returns an error.
+/// bits of code; no paper gives the constants. A repair lasts until it is forgotten or a member
+/// with the same quotient is inserted. An extension has at most 30 bits and must fit in a code by
+/// itself; otherwise the mistake is not repaired, and the call returns an error.
 ///
 /// Inserts and removals never need members: the shorter of two extensions covers everything that
 /// the longer one covers, and an entry without an extension is the same as when it was inserted.
@@ -187,7 +188,8 @@ pub struct CodedFilter<S: Scheme> {
     pub(crate) table: QuotientTable,
     pub(crate) coding: Coding<S>,
     routines: Routines<S>,
-    // The rest is the writer's state. A claim reads versions and `crowded`, and a lookup none of it.
+    // The rest is the writer's state. Lookups read none of it; claims read `versions` and
+    // `crowded`.
     usage: Usage,
     /// One version per block.
     pub(crate) versions: Versions,
@@ -230,8 +232,8 @@ impl<S: Scheme> Routines<S> {
 pub struct Details {
     /// Number of repaired entries that were reset because a code was full.
     pub forgotten: u64,
-    /// Number of mistakes that were listed when the filter was built, but that it still answered
-    /// "maybe" afterwards, because a code had no room.
+    /// Number of mistakes that were listed when the filter was built, but were not repaired,
+    /// because a code had no room or the mistake can't be distinguished from a member.
     pub unrepaired: u64,
     /// Number of entries at each level, level 0 first. The last number includes all higher levels.
     pub levels: [u64; 16],
@@ -289,7 +291,7 @@ impl<S: Scheme> CodedFilter<S> {
     /// Checks every invariant of the filter.
     ///
     /// # Errors
-    /// Names the broken invariant.
+    /// Returns an error that names the broken invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         let table = &self.table;
         table.validate(self.usage.used, table.width(), |_| Ok(()))?;

@@ -23,13 +23,13 @@ pub struct Parameters {
     /// Requested bits for repairs per 64 slots: 8 to 120. A
     /// [`PlainQuotientFilter`](super::PlainQuotientFilter) has none.
     pub code_bits: u32,
-    /// How remainders are made from the hashes. They are [plain](Remainders::PLAIN) unless you ask for
-    /// others.
+    /// The function that makes remainders from hashes. By default, remainders are
+    /// [plain](Remainders::PLAIN).
     pub remainders: Remainders,
 }
 
-/// The load that the odds of a code are computed for. Any odds are correct at any load. A snapshot
-/// stores the odds of its codes.
+/// The load for which the odds of a code are computed. With these odds, codes are correct at any
+/// load. A snapshot stores the odds of its codes.
 const CODE_LOAD: f64 = 0.9;
 
 impl Parameters {

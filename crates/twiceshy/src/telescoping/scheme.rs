@@ -12,7 +12,7 @@ use crate::hash::Scaled;
 use crate::table::{BareShapes, CodedShapes, Wanted, Window};
 use core::marker::PhantomData;
 
-/// A symbol. It is 0 at level 0.
+/// The symbol of an entry in a code. It is 0 at level 0.
 pub(crate) type Symbol = u32;
 
 /// The stored data of a member: the value of its slot, and its symbol.
@@ -214,7 +214,7 @@ impl<S: Scheme> Coding<S> {
         let mut decoder = Decoder::<Long>::new(code, bits);
         let most = self.begun(&mut decoder);
         core::iter::from_fn(move || {
-            // Without levels, a symbol takes no bits of the code, and there would be no end.
+            // Without levels, a symbol takes no bits of the code, so decoding would never end.
             let is_coded = most > 0 && !decoder.is_done();
             is_coded.then(|| S::read(self, most, &mut decoder))
         })

@@ -21,7 +21,8 @@ enum Step {
     Ask(u16),
 }
 
-/// Returns hashes with few quotients, and fractions with long common prefixes, so that many collide.
+/// Returns hashes with few quotients, and fractions with long common prefixes, so that many
+/// collide.
 fn hash(key: u16) -> Hash {
     let quotient = u128::from(key % 16) << 124;
     let fraction = u128::from(key / 16 % 8) << 100 | u128::from(key / 128) << 60;
@@ -65,7 +66,7 @@ impl<S: CodedScheme> Model<S> {
         }
         match self.filter.remove_trusting(hash) {
             Err(RemoveError::Ambiguous) => {
-                let Answer::Maybe(claim) = self.filter.check(hash) else { panic!("lost") };
+                let Answer::Maybe(claim) = self.filter.check(hash) else { panic!("lost member") };
                 self.filter.remove(&claim, self.listed(&claim)).unwrap();
             }
             other => other.unwrap(),
@@ -91,7 +92,7 @@ impl<S: CodedScheme> Model<S> {
             }
             Ok(adaptation) => {
                 assert!(!self.members.contains_key(&hash) && adaptation.lengthened > 0);
-                assert!(!self.filter.contains(hash), "a repaired mistake");
+                assert!(!self.filter.contains(hash), "a repaired mistake is still there");
             }
             Err(AdaptError::IsMember) => assert!(self.members.contains_key(&hash)),
             Err(AdaptError::Crowded | AdaptError::Inseparable) => {
@@ -262,7 +263,7 @@ fn random_hashes(seed: u64) -> impl Iterator<Item = Hash> {
         .map(|(high, low)| Hash::from_u128(u128::from(high) << 64 | u128::from(low)))
 }
 
-/// Returns the average number of bits per symbol, and the entropy of the symbols' distribution.
+/// Returns the average number of bits per code, and the entropy of a code's symbols.
 fn code_lengths<S: CodedScheme>(
     coding: &Coding<S>,
     entropy: f64,
@@ -327,7 +328,7 @@ fn whittled<S: CodedScheme>(queries_per_member: usize) -> usize {
 }
 
 #[test]
-fn repeated_mistakes_run_out() {
+fn repeating_only_the_mistakes_leaves_few_mistakes() {
     assert_eq!(whittled::<Selectors>(30), 0);
     // Extensions take more room, so the filter forgets them sooner.
     assert!(whittled::<Extensions>(10) < 4096 / 100);

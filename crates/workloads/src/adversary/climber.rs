@@ -6,8 +6,8 @@ use crate::Invalid;
 use crate::invalid::{at_least_one, share};
 use crate::random::{Random, random};
 
-/// An attacker that learns which of several [`Move`]s cost its victim most per query, and repeats them. It
-/// also keeps *sequences* of queries that stay expensive when repeated.
+/// An attacker that learns which of several [`Move`]s cost its victim most per query, and repeats
+/// them. It also keeps *sequences* of queries that stay expensive when repeated.
 ///
 /// It remembers keys that were mistakes recently, and its best sequences. It builds new sequences
 /// from the remembered keys and tries their neighbours. The worth of a sequence is the cost per
@@ -58,8 +58,8 @@ pub struct ClimberConfig {
     pub mistakes: usize,
     /// Number of sequences to keep.
     pub sequences: usize,
-    /// Number of queries in a move that asks for single keys. It is also the minimum length of a new
-    /// sequence.
+    /// Number of queries in a move that asks for single keys. It is also the minimum length of a
+    /// new sequence.
     pub batch: usize,
     /// Maximum number of queries per sequence.
     pub longest: usize,
@@ -115,7 +115,7 @@ impl Climber {
         })
     }
 
-    /// Attacks with at least `queries` queries.
+    /// Attacks the victim with at least `queries` queries.
     pub fn climb(&mut self, victim: &mut impl Victim, queries: u64) -> Tally {
         let mut tally = Tally::default();
         while tally.queries < queries {
@@ -149,12 +149,12 @@ impl Climber {
         self.sequences.first().map(|sequence| &sequence.keys[..])
     }
 
-    /// Returns the total of all queries.
+    /// Returns the totals over all queries so far.
     pub fn spent(&self) -> Tally {
         self.spent
     }
 
-    /// Returns the index of the best recent move, or of one that was never tried.
+    /// Returns the index of a move that was never tried, or else of the best recent move.
     fn best_move(&self) -> usize {
         let worth = self.worth.iter().map(|worth| worth.unwrap_or(f64::INFINITY));
         let best = worth.enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b));
@@ -213,7 +213,8 @@ impl Climber {
         tally
     }
 
-    /// Plays a new sequence twice: the first play puts the filter into the sequence's own state.
+    /// Plays a new sequence twice. The first play leaves the filter in the state from which a
+    /// repeated sequence starts, so only the second play determines the worth of the sequence.
     fn rehearse(&mut self, victim: &mut impl Victim, mut sequence: Vec<u64>) -> Tally {
         sequence.truncate(self.config.longest);
         let mut tally = Tally::default();
@@ -222,8 +223,9 @@ impl Climber {
         tally
     }
 
-    /// Plays a sequence, and keeps it if it is among the best. Keeps only its mistakes if their share is low.
-    /// A few correct answers are tolerated, because other clients may have caused them.
+    /// Plays a sequence, and keeps it if it is among the best. Keeps only its mistakes if their
+    /// share is low. A few correct answers are tolerated, because other clients may have caused
+    /// them.
     fn play(&mut self, victim: &mut impl Victim, sequence: Vec<u64>) -> Tally {
         let mut tally = Tally::default();
         let mistakes = self.judge.mistakes(victim, &sequence, &mut tally);

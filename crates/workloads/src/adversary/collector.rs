@@ -62,14 +62,14 @@ impl Collector {
         &self.collected
     }
 
-    /// Returns the number, the mistakes and the cost of the collecting queries, without the calibration
-    /// queries.
+    /// Returns the number, the mistakes and the cost of the collecting queries, without the
+    /// calibration queries.
     pub fn spent(&self) -> Tally {
         self.spent
     }
 
-    /// Mixes replayed mistakes into the queries of `others`. `hostile` is the share of replayed mistakes. If
-    /// nothing was collected, all queries come from `others`.
+    /// Mixes replayed mistakes into the queries of `others`. `hostile` is the share of replayed
+    /// mistakes. If nothing was collected, all queries come from `others`.
     ///
     /// # Errors
     ///

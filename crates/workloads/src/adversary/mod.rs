@@ -9,7 +9,7 @@
 //! | [`Collector`] | collects mistakes, and replays them among other clients' queries | filters that don't learn |
 //! | [`Whittling`] | drops, round by round, the queries that were not mistakes | filters that can only learn a limited amount |
 //! | [`AdaptationLoop`] | finds a sequence that returns the filter to its initial state | filters with few states per fingerprint |
-//! | [`Climber`] | tries all of these and neighbouring keys, and repeats what pays | filters with poor hash functions, and all of the above |
+//! | [`Climber`] | tries all of these and neighbouring keys, and repeats what costs the store most | all of the above, and filters with poor hash functions |
 
 mod adaptation_loop;
 mod climber;

@@ -1,7 +1,8 @@
 use super::{Judge, Tally, Victim};
 
-/// An attacker that drops, round by round, the queries that were not mistakes. It is from the telescoping
-/// filter's evaluation (§6.1), and from the game by which Bender et al. define adaptivity.
+/// An attacker that drops, round by round, the queries that were not mistakes. It is from the
+/// telescoping filter's evaluation (§6.1), and from the game by which Bender et al. define
+/// adaptivity.
 ///
 /// It starts with a set of queries, and repeats each of them several times per round. Queries that
 /// were never a mistake during a round are dropped. If the filter repairs its mistakes for good,

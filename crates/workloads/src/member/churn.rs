@@ -102,15 +102,16 @@ impl<Q: Iterator<Item = u64>> Churn<Q> {
         self.config.queries as f64 * self.config.every
     }
 
-    /// Returns the number of queries after which members are replaced next. This is computed from the total
-    /// and not summed up, so that rounding doesn't change the number of replacements.
+    /// Returns the number of queries after which members are replaced next. This is computed from
+    /// the total and not summed up, so that rounding doesn't change the number of replacements.
     fn next_due(&self) -> u64 {
         (self.interval() * (self.churns + 1) as f64).round() as u64
     }
 
     /// Removes a random old member, and makes a new one the next to insert.
     fn replace(&mut self, at: usize) -> Event {
-        // The places before `at` hold new members. As in a shuffle, draw from `at` and the places after it.
+        // The places before `at` hold new members. As in a shuffle, draw from `at` and the places
+        // after it.
         let other = self.random.random_range(at..self.members.len());
         self.members.swap(at, other);
         self.arriving = Some(self.newest);

@@ -45,12 +45,12 @@ pub struct Ranges<'a> {
     endpoints: Endpoints,
     length: u64,
     law: Zipf,
-    /// Determines the point of each rank.
+    /// A random number that determines the point of each rank.
     salt: u64,
     random: Random,
 }
 
-/// Number of draws that may hit a member before the iteration ends.
+/// The iteration ends after this many ranges in a row that contain a member.
 const TRIES: u32 = 100_000;
 
 impl<'a> Ranges<'a> {

@@ -27,8 +27,8 @@ use crate::random::random;
 pub struct Zipf {
     universe: u64,
     exponent: f64,
-    /// The integrals up to the left end of the first rank (`from`) and up to the right end of the last rank
-    /// (`to`).
+    /// The integrals up to the left end of the first rank (`from`) and up to the right end of the
+    /// last rank (`to`).
     from: f64,
     to: f64,
     /// A point at most this far below its rank is always in the histogram.

@@ -44,7 +44,7 @@ impl Victim for Fixed {
     }
 }
 
-/// Repairs each mistake for good.
+/// A filter that repairs each mistake for good.
 pub(crate) struct Repaired<V> {
     filter: V,
     mistakes: HashSet<u64>,

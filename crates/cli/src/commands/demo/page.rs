@@ -1,4 +1,4 @@
-//! Shows the results as a table and as a page.
+//! Renders the results of the demo as a table and as a page.
 
 use super::results::{Results, Tally, Traffic};
 use super::traffic::{EXPONENT, HOSTILE, PRESENT};
@@ -42,8 +42,8 @@ fn row(traffic: &str, adaptation: &str, tally: Tally, ratios: [Cell; 2]) -> Vec<
 
 pub(super) fn page(results: &Results) -> Page {
     let mut numbers = table(results);
-    // A phone is too narrow for all columns. The number of queries is also among the facts, so this
-    // column can go.
+    // A phone is too narrow for all columns. Drop the number of queries, because the facts at the
+    // top of the page contain it.
     numbers.columns.remove(QUERIES);
     numbers.rows.iter_mut().for_each(|row| drop(row.remove(QUERIES)));
     // Every second row is about the store that adapts. Highlight those.
@@ -75,9 +75,9 @@ pub(super) fn page(results: &Results) -> Page {
         )
 }
 
-/// The index of the column of queries.
+/// The index of the column with the number of queries.
 const QUERIES: usize = 2;
-/// The index of the column of repeated disk reads, after the column of queries is removed.
+/// The index of the column with the repeated disk reads, after the column `QUERIES` is removed.
 const REPEATED: usize = 3;
 
 const WHAT: &str = "\
@@ -103,7 +103,7 @@ fn kinds() -> Table {
         .row([Traffic::Hostile.name().into(), hostile.into()])
 }
 
-/// Returns a curve with a name and without points.
+/// Returns the named curve of one store, without points.
 fn curve(adaptation: &str) -> Series {
     Series::new(format!("adapting {adaptation}"))
 }

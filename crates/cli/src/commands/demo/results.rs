@@ -1,11 +1,11 @@
-//! The measurements.
+//! The measurements of the demo.
 
 use crate::output::grouped;
 use serde::Serialize;
 use std::iter::Sum;
 use std::path::Path;
 
-/// The counts of some queries, and the time they took.
+/// The counts for a group of queries, and the time that these queries took.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Tally {
     pub(super) queries: u64,

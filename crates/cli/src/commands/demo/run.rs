@@ -1,6 +1,6 @@
 //! Sends the same queries to two stores in turns. Only one of the stores adapts.
 //!
-//! The turns are short. So if the machine does other work, it slows both stores alike.
+//! The turns are short, so that other work on the machine slows both stores alike.
 
 use super::Demo;
 use super::results::{Results, Run, Tally, Traffic};

@@ -1,5 +1,5 @@
-//! Generates queries for keys, which are numbers. A key is present if it is below the number of
-//! keys.
+//! Generates queries. Keys are numbers, and a key is present if it is below the number of keys in
+//! the store.
 
 use anyhow::Result;
 use twiceshy_workloads::key::scatter;

@@ -1,17 +1,17 @@
-//! Escapes, with which text in one line stands for any bytes.
+//! Escapes and unescapes bytes, so that one line of text can represent any bytes.
 //!
 //! A backslash, a tab, a line feed and a carriage return become `\\`, `\t`, `\n` and `\r`. Other
 //! characters that are not plain, and bytes that are not UTF-8, become one `\xNN` per byte.
 
 use std::io::Write as _;
 
-/// Returns whether a character stands for itself. Control characters, line breaks, the byte order mark
-/// and the backslash do not.
+/// Returns whether a character stands for itself. Control characters, line breaks, the byte order
+/// mark and the backslash do not.
 pub(super) fn is_plain(character: char) -> bool {
     !character.is_control() && !matches!(character, '\\' | '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-/// Appends bytes to a line. Also escapes the plain character `reserved`.
+/// Appends bytes to a line, escaped. Also escapes the character `reserved`, even if it is plain.
 pub(super) fn escape(bytes: &[u8], reserved: Option<char>, line: &mut Vec<u8>) {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -37,12 +37,12 @@ fn escape_bytes(bytes: &[u8], line: &mut Vec<u8>) {
     }
 }
 
-/// An escape that does not exist.
+/// The error for text that begins like an escape but is none.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnknownEscape(pub(super) String);
 
-/// Takes text off the front of `rest` until `is_end` is true for the rest. Returns the bytes that it
-/// stands for.
+/// Unescapes the front of `rest`, until `is_end` is true for the remaining text. Removes the
+/// unescaped text from `rest`, and returns its bytes.
 pub(super) fn unescape(
     rest: &mut &[u8],
     is_end: impl Fn(&[u8]) -> bool,
@@ -56,7 +56,7 @@ pub(super) fn unescape(
     Ok(bytes)
 }
 
-/// Returns the first byte that a text stands for, and the text after it.
+/// Unescapes one byte, and returns it with the remaining text.
 fn first(text: &[u8]) -> Option<(u8, &[u8])> {
     Some(match text {
         [b'\\', b'\\', rest @ ..] => (b'\\', rest),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_escape_is_named() {
+    fn error_names_the_unknown_escape() {
         let unescaped = |text: &str| unescape(&mut text.as_bytes(), <[u8]>::is_empty);
         assert_eq!(unescaped(r"a\\\t\n\r\xFf\x00").unwrap(), b"a\\\t\n\r\xff\0");
         for (text, escape) in [

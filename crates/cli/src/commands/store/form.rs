@@ -1,4 +1,4 @@
-//! The form of lines: how a line becomes a pair, and a pair a line.
+//! Converts lines to pairs of a key and a value, and pairs to lines.
 
 use super::escape::{UnknownEscape, escape, is_plain, unescape};
 use crate::input::{LONGEST, begins_as_text};
@@ -26,7 +26,7 @@ impl FormArgs {
     }
 }
 
-/// How a line becomes a pair.
+/// The format of lines, each with a key and perhaps a value.
 pub(super) struct Form {
     /// The text between the key and the value. If there is none, the whole line is the key, and the
     /// value is empty.
@@ -34,7 +34,7 @@ pub(super) struct Form {
     escaped: bool,
 }
 
-/// Part of a line, or the bytes that it stands for.
+/// A key or a value: a part of a line, or its unescaped bytes.
 type Part<'a> = Cow<'a, [u8]>;
 
 impl Form {
@@ -138,7 +138,8 @@ impl<'a> LineWriter<'a> {
         let (form, line) = (self.form, &mut self.line);
         let separator = form.separator.as_deref();
         if form.escaped {
-            // No separator can begin within the key if its first character is not there.
+            // Escape the first character of the separator, so that no separator begins within the
+            // key.
             escape(key, separator.and_then(|it| it.chars().next()), line);
         } else {
             line.extend(key);
@@ -152,7 +153,8 @@ impl<'a> LineWriter<'a> {
         }
     }
 
-    /// Returns why this pair would not be read back from its line, which has no escapes.
+    /// Returns the reason why a pair could not be read back from its line, if there is one. The
+    /// line has no escapes.
     fn fault(&self, key: &[u8], value: &[u8]) -> Option<&'static str> {
         let line = &self.line;
         let value = if self.form.is_keys_only() { &[] } else { value };
@@ -172,7 +174,7 @@ impl<'a> LineWriter<'a> {
     }
 }
 
-/// Names a pair in an error, by the beginning of its key.
+/// Describes a pair for an error message, by the beginning of its key.
 fn named(key: &[u8]) -> String {
     const LONGEST_NAME: usize = 100;
     let start = &key[..key.len().min(LONGEST_NAME)];

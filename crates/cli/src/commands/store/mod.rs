@@ -1,7 +1,7 @@
 //! `twiceshy store`: key-value stores in directories.
 //!
-//! [`open`] creates and opens stores, [`shape`] has the options of their filters, [`pairs`] reads pairs
-//! from lines, and [`form`] and [`escape`] say how lines and pairs become each other.
+//! [`open`] creates and opens stores, [`shape`] has the options of their filters, [`pairs`] reads
+//! pairs from lines, and [`form`] and [`escape`] convert lines to pairs and back.
 
 mod check;
 mod delete;

@@ -12,12 +12,12 @@ use twiceshy_store::{FjallBackend, FjallOptions, OpenOptions, StoreError};
 
 pub(super) type Store = twiceshy_store::Store<FjallBackend>;
 
-/// When opening a store returns.
+/// Whether opening a store waits for its filter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filter {
-    /// At once. After a crash, the filter is built later, while the store is in use.
+    /// Do not wait. After a crash, the filter is built while the store is in use.
     Later,
-    /// Not before the filter is complete.
+    /// Wait until the filter is complete.
     Ready,
 }
 

@@ -85,12 +85,13 @@ mod tests {
         "\t", "\t\t", "\t|", ",", ":", "::", ":;:", " ", "x", "n", "t", "0", "5c", "aab", "é", "→;",
     ];
 
-    /// Separators that clash with what is special in a file, which are for lines without escapes.
+    /// Separators that look like something special in a file, such as a line ending or the start of
+    /// a compressed file. They are for lines without escapes.
     const SPECIAL_SEPARATORS: [&str; 8] =
         ["\\", "\r", ";\r", "\r;", "\u{feff}", "*M\x18", "P*M\x18", "\u{85}"];
 
-    /// Parts of keys and values: complete and incomplete separators, escapes, characters, line endings,
-    /// and beginnings of compressed files.
+    /// Parts of keys and values: complete and incomplete separators, escapes, characters, line
+    /// endings, and beginnings of compressed files.
     const PARTS: [&[u8]; 24] = [
         b":",
         b";",

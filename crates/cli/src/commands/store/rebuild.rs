@@ -15,8 +15,8 @@ Examples:
   twiceshy store rebuild users.store --rate 0.0001 --capacity 5000000
 
 Reads all keys, and builds a filter for the requested size and rate. This also removes ghosts: members of
-the filter that are not in the store. Repaired mistakes stay repaired. No rebuild is needed because a
-store grew or shrank: the filter keeps its rate automatically. If the command is interrupted, nothing is
+the filter that are not in the store. Repaired mistakes stay repaired. A store that grew or shrank
+needs no rebuild: its filter keeps its rate automatically. If the command is interrupted, nothing is
 lost, and the next command builds the filter.";
 
 #[derive(Args)]

@@ -16,7 +16,7 @@ Examples:
   twiceshy store stats users.store --json | jq .members
 
 `mistakes` is the number of remembered mistakes: absent keys that the filter once took for members.
-`expected rate` is the probability that the filter takes another absent key for a member.
+`expected rate` is the probability that the filter takes a new absent key for a member.
 `bytes of memory` is the sum of filter, upkeep (locks, counters and the state of shards), and the shards
 that are being rebuilt in the background.")]
 pub(crate) struct Stats {

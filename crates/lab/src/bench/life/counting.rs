@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use twiceshy_store::backend::{Bounds, Result, Scan};
 use twiceshy_store::{Backend, Bytes, Keyspace, forward_backend};
 
-/// A backend that counts the members that scans read. It tells *listings* of a whole shard, which
-/// rebuild the shard, from scans for the *suspects* of a repair, by the range of hashes that they
-/// cover.
+/// A backend that counts the members that scans read. It counts two kinds of scans separately:
+/// *listings* read a whole shard to rebuild it, and other scans read the *suspects* of a repair. A
+/// scan is a listing if it covers at least half of the hashes of a shard.
 pub(crate) struct Counting {
     inner: Arc<dyn Backend>,
     /// Number of shards of the store, or the largest possible number if it isn't known yet.
     shards: AtomicUsize,
     listed: AtomicU64,
     suspects: AtomicU64,
-    /// Number of listings that are going on.
+    /// Number of listings in progress.
     listings: AtomicUsize,
     /// Number of listings of each shard.
     of_shards: Box<[AtomicU64]>,
@@ -24,9 +24,9 @@ pub(crate) struct Counting {
 /// The number of members that were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MembersRead {
-    /// Those that were read to rebuild shards.
+    /// Members that were read to rebuild shards.
     pub(super) listed: u64,
-    /// Those that were read to repair mistakes, and to insert members near repaired mistakes.
+    /// Members that were read to repair mistakes, and to insert members near repaired mistakes.
     pub(super) suspects: u64,
 }
 
@@ -36,7 +36,7 @@ impl MembersRead {
     }
 }
 
-/// The largest number of shards of a store.
+/// The maximum number of shards of a store.
 const MOST_SHARDS: usize = 4096;
 
 impl Counting {
@@ -51,7 +51,7 @@ impl Counting {
         }
     }
 
-    /// Sets the number of shards, which tells how many hashes a listing covers.
+    /// Sets the number of shards. It determines how many hashes a listing covers.
     pub(crate) fn set_shards(&self, shards: usize) {
         self.shards.store(shards, Ordering::Relaxed);
     }
@@ -94,7 +94,7 @@ impl Counting {
         pairs.map(|(key, value)| (key.len() + value.len()) as u64).sum()
     }
 
-    /// Returns the first shard of bounds of members that cover at least half a shard.
+    /// Returns the shard in which a scan begins, if the scan covers at least half a shard.
     fn listed_shard(&self, (first, end): Bounds<'_>) -> Option<usize> {
         const ALL: u64 = 1 << 32;
         let start = match first {
@@ -174,7 +174,7 @@ mod tests {
     use twiceshy_store::{Batch, Durability, MemoryBackend};
 
     #[test]
-    fn listings_and_suspects_are_told_apart_by_the_hashes_that_they_cover() {
+    fn scan_of_a_whole_shard_counts_as_listing_and_shorter_scan_as_suspects() {
         let backend = Counting::new(Arc::new(MemoryBackend::new()));
         backend.set_shards(4);
         let mut batch = Batch::new();

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 use twiceshy_store::Keyspace;
 
-/// Returns the most mistakes that a flood may cause: 5 % more than requested, and four standard
-/// deviations.
+/// Returns the maximum number of mistakes that a flood may cause: 5 % more than the requested rate
+/// allows, plus four standard deviations.
 pub(super) fn allowed_mistakes(queries: u64) -> f64 {
     let expected = RATE * queries as f64;
     1.05 * expected + 4.0 * expected.sqrt()

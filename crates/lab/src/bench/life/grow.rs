@@ -1,4 +1,4 @@
-//! Stores that grow, shrink, or are filled to their plan.
+//! Stores that grow, shrink, or are filled to their planned size.
 
 use super::rows::{Grow, GrowTotal, Planned, Row, Shrink, Size};
 use super::subject::{Latencies, Place, Strangers, Subject, member};
@@ -37,7 +37,7 @@ impl Size {
     }
 }
 
-/// Grows a store, and shrinks it again, if these phases are wanted.
+/// Runs the phases `grow` and `shrink`, if they were requested.
 pub(super) fn grow_and_shrink(
     work: &Work,
     bar: &ProgressBar,
@@ -205,7 +205,7 @@ impl Work {
     }
 }
 
-/// Fills stores to their plan.
+/// Fills stores to their planned size.
 pub(super) fn planned(work: &Work, bar: &ProgressBar, emit: &mut Emit<'_>) -> Result<(), ExitCode> {
     for members in work.planned_sizes() {
         let subject = Subject::open(work.place(), Some(members), work);

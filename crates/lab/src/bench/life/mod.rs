@@ -1,5 +1,5 @@
-//! `twiceshy-lab bench life`: a store that grows, shrinks, is flooded with queries, is restarted and
-//! crashes.
+//! `twiceshy-lab bench life`: a store that grows, shrinks, is flooded with queries, is restarted
+//! and crashes.
 //!
 //! | phase | what happens | what is measured |
 //! | --- | --- | --- |
@@ -11,11 +11,12 @@
 //! | `restart` | a store that has repaired mistakes is closed and opened | time to the first answer and to full speed |
 //! | `crash` | the same, but there is no saved filter | the same |
 //!
-//! The memory of a growing or shrinking store is measured at six sizes per doubling (phases `grow_size` and
-//! `shrink_size`), and everything else at two of them.
+//! The memory of a growing or shrinking store is measured at six sizes per doubling (phases
+//! `grow_size` and `shrink_size`), and everything else at two of them.
 //!
-//! Rates and memory are measured at rest, when no shard is due or being rebuilt. The rate is
-//! that of absent keys that were never asked for. These queries are repaired like all others.
+//! Rates and memory are measured at rest, when no shard is being rebuilt or due to be rebuilt. The
+//! rate is that of absent keys that were never asked for. These queries are repaired like all
+//! others.
 //!
 //! The reader and the writer each wait for an answer before they ask again. So a pause shows in one
 //! latency per thread, however long it is. With fewer cores than threads (there are three: the
@@ -145,7 +146,8 @@ impl Work {
         self.phases.contains(&phase)
     }
 
-    /// Returns the steps at which a growing store is measured: six per doubling, two of which are full.
+    /// Returns the steps at which a growing store is measured: six per doubling, two of which are
+    /// full.
     fn steps(&self) -> Vec<Step> {
         let size = |step: u32| {
             let doubled =
@@ -363,7 +365,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn life_of_a_store_follows_its_members_on_every_backend() {
+    fn measured_rows_are_plausible_on_every_backend() {
         let _deadline = Deadline::new();
         for backend in [Engine::Memory, Engine::Fjall, Engine::Redb] {
             let work = Work { queries_per_member: 20, ..tiny(backend) };

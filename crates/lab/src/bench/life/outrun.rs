@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Instant;
 use twiceshy_store::Stats;
 
-/// The most members that are put: enough for several seconds.
+/// The maximum number of members to put. It is enough for several seconds.
 const MOST: u64 = 1 << 20;
 
 /// The share of one core for background work.
@@ -28,7 +28,8 @@ impl Work {
     }
 }
 
-/// Puts every second call's members. Returns the latencies of the calls, and how many have failed.
+/// Puts the members of every second call, while the other writer puts the rest. Returns the
+/// latencies of the calls, and the number of failed calls.
 fn write(subject: &Subject, writer: u64, members: u64, bar: &ProgressBar) -> (Histogram<u64>, u64) {
     let Latencies { puts: mut latencies, .. } = Latencies::new();
     let mut failed = 0;
@@ -44,7 +45,7 @@ fn write(subject: &Subject, writer: u64, members: u64, bar: &ProgressBar) -> (Hi
     (latencies, failed)
 }
 
-/// Fills a store that isn't planned for its members.
+/// Fills a store that has no planned size, faster than its background thread can rebuild shards.
 pub(super) fn outrun(work: &Work, bar: &ProgressBar, emit: &mut Emit<'_>) -> Result<(), ExitCode> {
     let work = Work { background_share: SHARE, ..work.clone() };
     let members = work.outrun_members();
@@ -64,7 +65,7 @@ pub(super) fn outrun(work: &Work, bar: &ProgressBar, emit: &mut Emit<'_>) -> Res
     });
     let seconds = start.elapsed().as_secs_f64();
     let Stats { shards_due, delayed_writes, .. } = subject.store.stats();
-    // The background thread would take its time.
+    // Rebuild the due shards now, because the background thread would take longer.
     subject.store.tend().expect("a backend that can be read");
     let (stats, _) = subject.rest();
     let [put_p9999_us, put_p99999_us, put_max_us] = slowest(&puts);

@@ -1,5 +1,5 @@
-//! Stores that are opened after they were closed, or after a crash. They have made mistakes before, so there
-//! are repairs in the saved filter, and records of mistakes in the backend.
+//! Stores that are opened after they were closed, or after a crash. They have made mistakes before,
+//! so there are repairs in the saved filter, and records of mistakes in the backend.
 
 use super::rows::{Recovery, Row};
 use super::subject::{Engine, Place, Strangers, Subject, member};
@@ -20,10 +20,11 @@ impl Work {
     }
 }
 
-/// Fills a store on each backend, and opens it again in both ways.
+/// Fills a store on each backend. Opens it again after it was closed, and after a simulated crash.
 ///
-/// A crash is simulated as in the experiment `crash`: the files are copied while the store is open,
-/// and the copy is opened. Data in memory is used again without the saved filter.
+/// To simulate a crash, the files are copied while the store is open, as in the experiment `crash`,
+/// and the copy is opened. A backend in memory is not copied, but opened again without the saved
+/// filter.
 pub(super) fn recover(work: &Work, bar: &ProgressBar, emit: &mut Emit<'_>) -> Result<(), ExitCode> {
     for engine in work.recovered() {
         let parent = work.directory.as_deref();
@@ -50,8 +51,8 @@ pub(super) fn recover(work: &Work, bar: &ProgressBar, emit: &mut Emit<'_>) -> Re
     Ok(())
 }
 
-/// Asks for absent keys until some thousand mistakes were repaired, and waits until the store is at rest.
-/// Small stores make fewer mistakes.
+/// Asks for absent keys until some thousand mistakes were repaired, fewer in a small store. Then
+/// waits until the store is at rest.
 fn make_mistakes(subject: &Subject) {
     const MOST: u64 = 8192;
     const TURN: u64 = 1 << 14;

@@ -46,7 +46,8 @@ impl<'a> Phases<'a> {
         phases
     }
 
-    /// Returns the members and the memory at each size of the growing store, and of the shrinking store.
+    /// Returns the members and the memory at each size of the growing store, and of the shrinking
+    /// store.
     fn memory(&self) -> [Vec<(u64, u64)>; 2] {
         let between = |sizes: &[&Size]| -> Vec<(u64, u64)> {
             sizes.iter().map(|row| (row.members, row.memory_bytes)).collect()
@@ -77,12 +78,12 @@ fn bits_beyond_base(memory: u64, members: u64) -> f64 {
     memory.saturating_sub(BASE_BYTES) as f64 * 8.0 / members as f64
 }
 
-/// The fewest queries per member after which the number of kept mistakes should no longer rise. By
-/// then, a store with a rate of 0.002 has made about two mistakes per five members, more than it
+/// The number of queries per member after which the number of kept mistakes should no longer rise.
+/// By then, a store with a rate of 0.002 has made about two mistakes per five members, more than it
 /// has room to repair.
 const LONG_FLOOD: u64 = 200;
 
-/// Returns by what factor the number of kept mistakes rises at the end of a long flood.
+/// Returns the factor by which the number of kept mistakes rises at the end of a long flood.
 fn growth_of_records(flood: &[&Flood]) -> Option<f64> {
     let [.., before, last] = flood else { return None };
     let is_long = before.queries_per_member >= LONG_FLOOD;
@@ -105,7 +106,7 @@ fn target(
     Target { name: name.into(), unit, at_least, goal, measured, verdict }
 }
 
-/// Compares rows with the targets. They are meant for the memory backend.
+/// Compares rows with the targets, which are meant for the memory backend.
 pub(super) fn targets(rows: &[Row]) -> Vec<Target> {
     let phases = Phases::of(rows);
     let Phases { total, outrun, planned, flood, crash, .. } = &phases;
@@ -543,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn flood_is_judged_by_its_bounds() {
+    fn flood_targets_are_met_up_to_their_bounds() {
         let rows = [flooded(1000, 131_000, 20_000), flooded(10_000, 1_310_000, 22_000)];
         let met = targets(&rows);
         assert_eq!(verdict(&met, "flood: mistakes"), Judged::Met);
@@ -559,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_judged_at_sizes_in_between() {
+    fn memory_targets_apply_to_rows_that_have_only_the_memory() {
         let size = |bits: u64| Size {
             backend: "memory",
             members: 1 << 16,
@@ -575,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn recovery_is_judged_on_each_backend() {
+    fn crash_targets_apply_to_each_backend() {
         let row = |backend, members_per_second| {
             Row::Crash(Recovery {
                 backend,

@@ -19,20 +19,20 @@ pub(crate) enum Row {
     Target(Target),
 }
 
-/// A growing store at one size. Speeds, latencies and counts are those since the size before.
+/// A growing store at one size. Speeds, latencies and counts are those since the previous size.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Grow {
     pub(crate) backend: &'static str,
     pub(crate) members: u64,
     /// Measured false-positive rate of absent keys that were never asked for.
     pub(crate) rate: f64,
-    /// The rate that the store's statistics say.
+    /// The false-positive rate that the store's statistics report.
     pub(crate) expected_rate: f64,
     pub(crate) filter_bits_per_member: f64,
     /// All memory besides the backend, at rest.
     pub(crate) memory_bits_per_member: f64,
     pub(crate) memory_bytes: u64,
-    /// The most memory that was seen in use by rebuilds.
+    /// The highest memory use of rebuilds that was seen.
     pub(crate) rebuild_bytes: u64,
     pub(crate) puts_per_second: f64,
     /// The number of gets per second by another thread at the same time.
@@ -57,12 +57,12 @@ pub(crate) struct Grow {
     pub(crate) catch_up_ms: f64,
 }
 
-/// A growing or shrinking store at a size between two rows that say more.
+/// A growing or shrinking store at a size at which only the memory is measured.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Size {
     pub(crate) backend: &'static str,
     pub(crate) members: u64,
-    /// The rate that the store's statistics say.
+    /// The false-positive rate that the store's statistics report.
     pub(crate) expected_rate: f64,
     pub(crate) filter_bits_per_member: f64,
     /// All memory besides the backend, at rest.
@@ -121,7 +121,7 @@ pub(crate) struct GrowTotal {
     pub(crate) rebuilds: u64,
 }
 
-/// A shrinking store at one size. Speeds and counts are those since the size before.
+/// A shrinking store at one size. Speeds and counts are those since the previous size.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Shrink {
     pub(crate) backend: &'static str,
@@ -150,7 +150,7 @@ pub(crate) struct Planned {
     pub(crate) memory_bytes: u64,
     /// The number of bits of the store's widest remainders.
     pub(crate) remainder_bits: u32,
-    /// The number of bits that `plan` says for the requested rate.
+    /// The number of remainder bits that `plan` computes for the requested rate.
     pub(crate) remainder_bits_of_plan: u32,
     pub(crate) rebuilds: u64,
 }
@@ -164,7 +164,7 @@ pub(crate) struct Flood {
     pub(crate) queries_per_member: u64,
     pub(crate) queries: u64,
     pub(crate) queries_per_second: f64,
-    /// The number of queries that went to the backend, per million since the row before.
+    /// The number of queries that went to the backend, per million queries since the previous row.
     pub(crate) mistakes_per_million: f64,
     /// The number of queries that went to the backend.
     pub(crate) mistakes: u64,
@@ -172,7 +172,7 @@ pub(crate) struct Flood {
     pub(crate) allowed_mistakes: f64,
     /// All memory besides the backend, at rest.
     pub(crate) memory_bytes: u64,
-    /// The most memory that was seen in use, including rebuilds.
+    /// The highest memory use that was seen, including rebuilds.
     pub(crate) peak_memory_bytes: u64,
     /// The size of the files. If there are none, the size of all keys and values.
     pub(crate) disk_bytes: u64,

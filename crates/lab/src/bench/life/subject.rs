@@ -1,4 +1,4 @@
-//! The store that is measured, and where its data is.
+//! The measured store, and the place of its data.
 
 use super::counting::{Counting, MembersRead};
 use super::{RATE, Work};
@@ -43,7 +43,7 @@ impl Engine {
     }
 }
 
-/// A place for the data of one store. It is removed when it is dropped.
+/// The place of the data of one store. Dropping it removes the data.
 pub(super) struct Place {
     pub(super) engine: Engine,
     /// The data, if it is in memory.
@@ -52,7 +52,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes an empty place, in the directory `parent` if given.
+    /// Creates an empty place, in the directory `parent` if given.
     pub(super) fn new(engine: Engine, parent: Option<&Path>) -> Self {
         let directory = parent.map_or_else(tempfile::tempdir, tempfile::tempdir_in);
         let directory = directory.expect("room for a directory");
@@ -101,7 +101,7 @@ impl Place {
 pub(super) struct Subject {
     pub(super) store: Store<Arc<Counting>>,
     pub(super) backend: Arc<Counting>,
-    /// This is the last field, so that the files are removed last.
+    /// The last field, so that the files are removed last.
     pub(super) place: Place,
 }
 
@@ -116,7 +116,7 @@ pub(super) struct Latencies {
     pub(super) time: Duration,
     /// The time for which the reader has run.
     pub(super) reading_time: Duration,
-    /// The most memory that was seen in use by rebuilds, in bytes.
+    /// The highest memory use of rebuilds that was seen, in bytes.
     pub(super) rebuild_bytes: u64,
 }
 
@@ -146,7 +146,7 @@ impl Latencies {
     }
 }
 
-/// Sets a flag when it is dropped, also during a panic.
+/// A guard that sets a flag when it is dropped, also during a panic.
 struct Finally<'a>(&'a AtomicBool);
 
 impl Drop for Finally<'_> {
@@ -159,8 +159,7 @@ impl Drop for Finally<'_> {
 pub(super) struct Strangers(u64);
 
 impl Strangers {
-    /// Starts the series with this number. The numbers of series are so far apart that they don't
-    /// meet.
+    /// Starts the series with this number. Series begin so far apart that no key is in two of them.
     pub(super) fn new(series: u64) -> Self {
         Self(series << 48)
     }
@@ -218,7 +217,9 @@ impl Subject {
     /// that it took.
     pub(super) fn rest(&self) -> (Stats, Duration) {
         const PAUSE: Duration = Duration::from_millis(1);
-        /// A rebuild takes a moment to begin, and to sort its list. It is in no statistics then.
+        /// The number of times in a row that the store must be found at rest. A single time isn't
+        /// enough, because the statistics don't show a rebuild that is about to begin or is sorting
+        /// its list.
         const CALM: u32 = 5;
         const PATIENCE: Duration = Duration::from_mins(10);
         let start = Instant::now();

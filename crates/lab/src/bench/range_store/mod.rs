@@ -1,7 +1,7 @@
 //! `twiceshy-lab bench range-store`: stores on disk with different range filters.
 //!
 //! All stores have the same memory. They are compacted before the queries, and take turns. The
-//! adaptive store keeps a reverse map on its disk, and records its mistakes. Its figures include
+//! adaptive store keeps a reverse map and a record of its mistakes on its disk. Its figures include
 //! the cost of both.
 
 mod run;

@@ -1,4 +1,5 @@
-//! `twiceshy-lab bench reverse-map`: the cost of maintaining our reverse map and those of the papers.
+//! `twiceshy-lab bench reverse-map`: the cost of maintaining our reverse map and those of the
+//! papers.
 //!
 //! | map | how a fingerprint's key is found | used by |
 //! | --- | --- | --- |
@@ -14,8 +15,9 @@
 //! maps are ordered maps in pages of 4 KiB with their inner nodes in memory. A log-structured tree
 //! would defer the page access of a blind write.
 //!
-//! The first map uses our own filter. That filter doesn't report which slots it moves, and has no ranks. So
-//! the next two maps use a [model](quotient::QuotientModel) of the positions of entries in a quotient filter.
+//! The first map uses our own filter. That filter doesn't report which slots it moves, and has no
+//! ranks. So the next two maps use a [model](quotient::QuotientModel) of the positions of entries
+//! in a quotient filter.
 //!
 //! The papers' telescoping and cuckoo filters don't support deletes. Their maps could, so deletes
 //! are counted for these maps too.
@@ -101,7 +103,7 @@ trait Mapped {
     fn verified(&self) -> Vec<Key>;
 }
 
-/// One member in this many is deleted.
+/// One of this many members is deleted.
 const DELETED: usize = 8;
 
 /// Returns members and non-members, all different.

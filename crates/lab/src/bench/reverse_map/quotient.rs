@@ -6,8 +6,8 @@ use twiceshy::Hash;
 /// slot as the preceding ones allow (Robin Hood hashing). The model leaves out the metadata with
 /// which a filter finds fingerprints.
 ///
-/// Within a minirun, fingerprints are in insertion order, like in the `AdaptiveQF`. Extensions are stored
-/// outside the slots, so a repair moves nothing.
+/// Within a minirun, fingerprints are in insertion order, like in the `AdaptiveQF`. Extensions are
+/// stored outside the slots, so a repair moves nothing.
 pub(super) struct QuotientModel {
     log2_slots: u32,
     remainder_bits: u32,

@@ -31,7 +31,7 @@ pub(super) struct Row {
 }
 
 /// Summarises rounds that have the same rows. The speeds are those of the best and the median
-/// round. All other values are those of the last round.
+/// round, and the CPU time is the median. All other values are those of the last round.
 pub(super) fn summary(rounds: &[Vec<Row>]) -> Vec<Row> {
     let Some(last) = rounds.last() else { return Vec::new() };
     let mut rows = last.clone();
@@ -62,9 +62,9 @@ struct Goal {
 /// The setup, the operation and the percentage of hostile queries of a row.
 type Measured = (Kind, &'static str, u32);
 
-/// The goals. The split setup of the `AdaptiveQF` paper keeps 0.48 of the insert speed. Building a filter
-/// should be as fast as one thread reads its members, or reach 2 M members per second. The other costs should
-/// hardly be noticeable.
+/// The goals. The split setup of the `AdaptiveQF` paper keeps 0.48 of the insert speed. Building a
+/// filter should be as fast as one thread reads its members, or reach 2 M members per second. The
+/// other costs should hardly be noticeable.
 const GOALS: [Goal; 5] = [
     Goal {
         what: "adaptive: 10 % hostile queries / none hostile",

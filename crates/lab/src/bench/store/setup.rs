@@ -87,8 +87,8 @@ impl Kind {
         secret.map_or(options.clone(), |secret| options.secret(secret))
     }
 
-    /// Returns the size of the engine's block cache. A setup without our filter gets all memory of a new
-    /// adaptive store as cache.
+    /// Returns the size of the engine's block cache. A setup without our filter gets all memory of
+    /// a new adaptive store as cache.
     fn cache_bytes(self, size: &Size) -> u64 {
         if self.is_guarded() {
             return size.cache_bytes;
@@ -120,7 +120,8 @@ pub(crate) fn scan(backend: &FjallBackend, space: Keyspace) -> usize {
     pairs.inspect(|pair| assert!(pair.is_ok(), "a disk that can be read")).count()
 }
 
-/// Makes the repairs that wait, writes their records, and waits until no shard is due or being rebuilt.
+/// Makes the repairs that wait, writes their records, and waits until no shard is due or being
+/// rebuilt.
 pub(crate) fn drain<B: Backend>(store: &Store<B>) {
     let is_busy = |stats: Stats| stats.shards_due > 0 || stats.rebuild_bytes > 0;
     store.tend().expect("a backend that can be read");
@@ -226,8 +227,8 @@ impl Setup {
         }
     }
 
-    /// Returns all memory of our store and the block cache, in bytes. The engine's own filters need more
-    /// memory, because the engine pins the filters of its latest tables.
+    /// Returns all memory of our store and the block cache, in bytes. The engine's own filters need
+    /// more memory, because the engine pins the filters of its latest tables.
     pub(crate) fn memory_bytes(&self) -> u64 {
         match self {
             Setup::Bare { cache_bytes, .. } => *cache_bytes,

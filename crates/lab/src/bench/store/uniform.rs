@@ -1,13 +1,13 @@
 //! Uniform absent keys, each asked for once, with and without repairs.
 //!
-//! Repairs can't help here, because no key comes twice. So this shows what they cost. A turn runs
-//! for a fixed time, and then waits until all background work is done. The wait counts: otherwise
-//! the work would be done during the turn of the other contestant.
+//! Repairs can't help here, because no key comes twice. So the comparison shows what repairs cost.
+//! A turn runs for a fixed time, and then waits until all background work is done. The wait is part
+//! of the measured time. Without it, the work would slow down the turn of the other contestant.
 //!
-//! Repairs fill a shard until it is rotated: rebuilt with fresh remainders. So there are more turns
-//! than asked for, up to a limit, until every shard was rotated. Nothing is written meanwhile, so
-//! every rebuild is a rotation. The backend counts them, because a rebuild lists the members of one
-//! shard.
+//! Repairs fill a shard until it is rotated, which means rebuilt with fresh remainders. Turns go on
+//! until every shard was rotated, up to a limit, even if fewer turns were requested. Nothing is
+//! written meanwhile, so every rebuild is a rotation. The backend counts the rotations, because a
+//! rebuild lists the members of one shard.
 
 use super::super::random::Random;
 use super::report::{median, verdict};
@@ -32,10 +32,11 @@ use twiceshy_store::{
 /// The duration of a turn, without the wait at its end.
 const TURN: Duration = Duration::from_secs(1);
 
-/// The most turns, as a multiple of those asked for. They end before if all shards were rotated.
+/// The maximum number of turns, as a multiple of the requested number. Turns beyond that number end
+/// when all shards were rotated.
 const PATIENCE: usize = 10;
 
-/// The fewest seconds for which the goals are meant.
+/// The minimum number of seconds after which the goals are meaningful.
 const LEAST_SECONDS: f64 = 10.0;
 
 /// The largest share of mistakes whose repair may be skipped.
@@ -62,7 +63,7 @@ impl Engine {
         }
     }
 
-    /// The least share of the speed without repairs that is wanted if all cores read.
+    /// Returns the goal if all cores read: the ratio of the speed with repairs to that without.
     fn wanted_with_all_cores(self) -> f64 {
         match self {
             Self::Memory | Self::Redb => 0.9,
@@ -157,20 +158,20 @@ pub(super) struct Row {
     op: &'static str,
     /// Number of threads that read.
     threads: usize,
-    /// Which cores read: with `one`, the others are free for background work.
+    /// The cores that read: `one`, so that the others are free for background work, or `all`.
     cores: &'static str,
     /// Duration of all turns of each contestant, in seconds.
     seconds: usize,
-    /// Thousands of queries per second, in the median turn.
+    /// Thousands of queries per second with repairs, in the median turn.
     kops: f64,
-    /// The same without repairs.
+    /// Thousands of queries per second without repairs, in the median turn.
     plain_kops: f64,
     /// The median of the ratios of neighbouring turns.
     ratio: f64,
     mistakes: u64,
     repairs: u64,
     skipped_repairs: u64,
-    /// Number of rotations of the shard with the fewest, and of the average shard.
+    /// Number of rotations of the shard that was rotated least often.
     least_rotations: u64,
     rotations_per_shard: f64,
     /// All memory of the store besides the engine.
@@ -242,7 +243,8 @@ pub(super) fn run(
     goals(&rows).into_iter().try_for_each(print)
 }
 
-/// Returns a line for each goal. There are two rows per engine: one core reads, and all do.
+/// Returns a line for each goal. `rows` has two rows per engine: one with a single reading core,
+/// and one with all cores reading.
 fn goals(rows: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();
     for (engine, rows) in Engine::ALL.into_iter().zip(rows.chunks(2)) {

@@ -164,7 +164,7 @@ fn remove_refuses_a_wrong_list_of_the_right_length() {
 /// The last level holds whole hashes. So it detects that a member is missing from a list even if
 /// the number of members is right.
 #[test]
-fn last_level_refuses_a_list_that_counts_one_member_twice_instead_of_two() {
+fn last_level_refuses_a_list_with_one_member_counted_twice() {
     let mut filter = QuotientCascade::new(0.01, 1000).unwrap();
     assert_eq!(filter.members_below().count(), 1, "only whole hashes");
     let [member, other, query] =

@@ -1,12 +1,12 @@
 //! The cuckoo filters that the papers compare with, implemented as described and not optimised.
 //!
-//! | filter | bins | file | a mistake is repaired by |
+//! | filter | bins per key | file | a mistake is repaired by |
 //! | --- | --- | --- | --- |
-//! | cuckoo | 2 of 4, the second from the fingerprint | [`partial_key`] | nothing |
-//! | vacuum | the same, the second near the first | [`partial_key`], [`ranges`] | nothing |
-//! | cyclic | 4 of 1 | [`mod@cyclic`] | the next fingerprint function |
-//! | swapping | 2 of 4 | [`mod@swapping`] | another slot of the bin |
-//! | cuckooing | 4 of 1 | [`mod@cuckooing`] | another bin |
+//! | cuckoo | 2 of 4 slots; the fingerprint determines the second | [`partial_key`] | nothing |
+//! | vacuum | the same, but the second is near the first | [`partial_key`], [`ranges`] | nothing |
+//! | cyclic | 4 of 1 slot | [`mod@cyclic`] | the next fingerprint function |
+//! | swapping | 2 of 4 slots | [`mod@swapping`] | another slot of the bin |
+//! | cuckooing | 4 of 1 slot | [`mod@cuckooing`] | another bin |
 //!
 //! All of them use the same space as the telescoping filter (§6 of its paper). The telescoping
 //! filter uses three bits per slot for metadata and adaptivity, so a slot here has three bits more

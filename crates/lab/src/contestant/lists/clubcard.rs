@@ -1,6 +1,6 @@
 //! The `clubcard` crate, which is the current design of `CRLite`. It has an approximate ribbon
 //! filter, and an exact one for the keys that pass the first. It promises nothing about unlisted
-//! keys. But if the first ribbon is wider than by default, mistakes about them are rare.
+//! keys. But if the first ribbon is wider than its default, wrong answers for them are rare.
 
 use super::ListFilter;
 use clubcard::builder::{ApproximateRibbon, ClubcardBuilder, ExactRibbon};
@@ -29,7 +29,8 @@ impl AsQuery<WORDS> for Item {
     fn as_query(&self, m: usize) -> Equation<WORDS> {
         let hash = u128::from_le_bytes(self.hash);
         let (mut state, high) = (hash as u64, (hash >> 64) as u64);
-        // The place depends on the number of columns, so that the two ribbons have different equations.
+        // The place depends on the number of columns, so that the two ribbons have different
+        // equations.
         let place = (u128::from(high.rotate_left(m as u32 % 64) ^ m as u64) * m as u128) >> 64;
         let coefficients = std::array::from_fn(|_| {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ m as u64;
@@ -67,7 +68,8 @@ impl Card {
     pub(super) fn new(yes: &[Hash], no: &[Hash], rate: f64) -> Self {
         let mut builder = ClubcardBuilder::new();
         let mut approximate = builder.new_approx_builder(&[]);
-        // The first ribbon uses log(others / members) bits; the exact ribbon passes half of the others.
+        // The first ribbon uses log(others / members) bits; the exact ribbon passes half of the
+        // others.
         let others = (yes.len() as f64 / (2.0 * rate)).ceil() as usize;
         approximate.set_universe_size(yes.len() + others.max(no.len()) + 1);
         for &hash in yes {

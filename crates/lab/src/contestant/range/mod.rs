@@ -29,8 +29,8 @@ pub(crate) trait RangeContestant {
         ranges.iter().filter(|range| self.contains(range)).count()
     }
 
-    /// Counts the same ranges as [`count`](Self::count), but in one call of the filter. A filter
-    /// that doesn't [support](RangeKind::can) this counts one by one.
+    /// Like [`count`](Self::count), but queries the filter in one call. A filter that doesn't
+    /// [support](RangeKind::can) this is queried range by range.
     fn count_many(&self, ranges: &[Keys], _maybe: &mut Vec<bool>) -> usize {
         self.count(ranges)
     }

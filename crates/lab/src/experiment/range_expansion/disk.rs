@@ -1,5 +1,5 @@
-//! The store that growing filters read their members from. On disk, it has the keys in order with
-//! their values, and a reverse map that is ordered by the partitions' hashes.
+//! The store from which growing filters read their members. It has two maps on disk: the pairs in
+//! key order, and a reverse map in the order of the partitions' hashes.
 
 use std::ops::Bound::{Included, Unbounded};
 use std::ops::RangeInclusive;
@@ -94,7 +94,7 @@ fn hash_bytes(hash: Hash) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// Returns the key at the end of a stored key. It is at the end in both maps.
+/// Returns the key at the end of a stored key. In both maps, stored keys end with the key.
 fn key_of(stored: &[u8]) -> u64 {
     u64::from_be_bytes(*stored.last_chunk().expect("keys of 8 bytes"))
 }

@@ -1,5 +1,5 @@
-//! Figure 8 of the Aeris paper: a filter that doubles eight times. The ways of doubling differ in
-//! where they read members from.
+//! Figure 8 of the Aeris paper: a filter that doubles eight times, with several ways of doubling.
+//! They differ in where they read members from.
 
 mod disk;
 mod growing;

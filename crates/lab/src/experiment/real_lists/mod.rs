@@ -19,7 +19,7 @@ pub(super) const REAL_LISTS: Experiment = Experiment {
 };
 
 const STEPS: usize = 25;
-/// The step after which the most frequent mistakes should have been repaired.
+/// The step by which the most frequent mistakes should have been repaired.
 const LATE: usize = STEPS - STEPS / 5;
 /// The space for repairs that counts as negligible, in bits per member.
 const NEGLIGIBLE: f64 = 0.1;

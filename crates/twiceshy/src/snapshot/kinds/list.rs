@@ -81,7 +81,8 @@ mod matching {
         /// Opens a list from a file that contains its secret.
         ///
         /// # Errors
-        /// As [`KeyedSnapshot::open`], or [`SnapshotError::UnknownMatching`].
+        /// Returns the same errors as [`KeyedSnapshot::open`], or
+        /// [`SnapshotError::UnknownMatching`].
         pub fn open(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
             let filter = Keyed::open(&path, None)?;
             with_path(path.as_ref(), |_| Self::try_from(filter))

@@ -19,8 +19,9 @@ pub struct Packet {
 
 /// The packets of a pcap file in the classic format.
 ///
-/// Supports both byte orders, microseconds and nanoseconds, Ethernet and raw IP. [Skips](Self::skipped)
-/// packets that aren't IP, and packets whose captured part is too short to show their flow.
+/// Supports both byte orders, microseconds and nanoseconds, Ethernet and raw IP.
+/// [Skips](Self::skipped) packets that aren't IP, and packets whose captured part is too short to
+/// show their flow.
 ///
 /// ```text
 /// ┌───────┬─────────┬───────────────┬─────────┬───────────┐ ┌─────────┬──────────┬──────────┬────────┬─────────┐

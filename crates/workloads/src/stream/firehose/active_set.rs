@@ -8,7 +8,7 @@ use crate::invalid::at_least_one;
 use crate::random::{Random, random};
 use crate::stream::Zipf;
 
-/// The second stream: keys appear, become popular, and disappear, without end.
+/// The second `FireHose` stream: keys appear, become popular, and disappear, without end.
 ///
 /// A set of keys is active. Each key appears a limited number of times; then a new key replaces it
 /// for good. Keys are drawn uniformly from the active set, and accepted with a probability that
@@ -32,8 +32,8 @@ pub struct ActiveSetConfig {
     pub exponent: f64,
 }
 
-/// As published: 128 Ki keys. A key appears 60 times on average, similar to the data of the
-/// telescoping filter's evaluation (57).
+/// The published configuration: 128 Ki keys. A key appears 60 times on average, similar to the data
+/// of the telescoping filter's evaluation (57).
 impl Default for ActiveSetConfig {
     fn default() -> Self {
         Self { active: 128 << 10, most: 170, exponent: 0.5 }
@@ -61,8 +61,8 @@ impl Life {
     /// among new keys. A key stays at an age longer if it is less popular at that age.
     fn in_progress(config: ActiveSetConfig, sizes: &Zipf, random: &mut Random) -> Self {
         loop {
-            // Drawing from `sizes` and rejecting some draws makes the probability of a lifetime proportional
-            // to its length, times how often such lifetimes begin.
+            // Drawing from `sizes` and rejecting some draws makes the probability of a lifetime
+            // proportional to its length, times how often such lifetimes begin.
             let limit = sizes.sample(random) as u32 + 1;
             let share = f64::from(limit) / f64::from(config.most);
             if random.random::<f64>() >= pow(share, (1.0 - config.exponent).max(0.0)) {
@@ -76,8 +76,8 @@ impl Life {
         }
     }
 
-    /// Returns the height of the bell curve at this point of the key's life. The curve is a parabola, so that
-    /// the growth is logistic.
+    /// Returns the height of the bell curve at this point of the key's life. The curve is a
+    /// parabola, so that the growth is logistic.
     fn popularity(&self) -> f64 {
         let lived = f64::from(self.appearances) / f64::from(self.limit);
         FLOOR + (1.0 - FLOOR) * 4.0 * lived * (1.0 - lived)

@@ -4,7 +4,8 @@ use crate::random::{Random, random};
 use crate::stream::Zipf;
 use rand::distr::Distribution;
 
-/// The first stream: a fixed range of keys; low keys are far more frequent than high ones.
+/// The first `FireHose` stream: a fixed range of keys, with low keys far more frequent than high
+/// ones.
 #[derive(Clone, Debug)]
 pub struct PowerLaw {
     law: Zipf,
@@ -20,8 +21,8 @@ pub struct PowerLawConfig {
     pub exponent: f64,
 }
 
-/// As published: 100,000 keys. The description gives no exponent, only that nine keys in ten appear
-/// even in a short run; an exponent of 0.5 satisfies that.
+/// The published configuration: 100,000 keys. The description gives no exponent, only that nine
+/// keys in ten appear even in a short run; an exponent of 0.5 satisfies that.
 impl Default for PowerLawConfig {
     fn default() -> Self {
         Self { keys: 100_000, exponent: 0.5 }
