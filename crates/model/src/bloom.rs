@@ -90,7 +90,7 @@ impl Model {
         scaled(hash, self.cells).quotient
     }
 
-    /// Returns the members of a cell, as a reverse map would list them.
+    /// Returns the members of a cell, as a source of members would list them.
     fn suspects(&self, cell: u64) -> Vec<Member> {
         let suspects = self.members.iter().filter(|(hash, _)| self.cell(**hash) == cell);
         suspects.map(|(&hash, &count)| Member { hash, count }).collect()
@@ -157,8 +157,8 @@ impl Stage {
         }
     }
 
-    /// Inserts some members, all or none. None are inserted if single inserts into a copy are
-    /// refused.
+    /// Inserts a batch of members, all or none. It must be refused if and only if inserting them
+    /// one by one into a copy is refused.
     fn insert_many(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let count = bytes.int_in_range(0..=20)?;
         let hashes = (0..count).map(|_| self.hash(bytes)).collect::<Result<Vec<_>>>()?;

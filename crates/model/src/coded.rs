@@ -2,8 +2,8 @@
 //! model.
 //!
 //! Neither the filter nor the model knows which entry belongs to which member. So the model checks
-//! that each member can be given an entry of its own that covers it. The bits of hashes alone
-//! determine what an entry covers, and the filter's answers must match its entries.
+//! that each member can be given an entry of its own that covers it. It computes from the bits of a
+//! hash which entries cover it, and compares the filter's answers with the filter's entries.
 
 use crate::concurrent::forget;
 use crate::quotient::{mixed, numbers_of, scaled};
@@ -90,7 +90,7 @@ struct Stage<S: telescoping::CodedScheme> {
     shape: Shape,
     /// Members, and how often each was inserted.
     members: BTreeMap<Hash, u64>,
-    /// Members that the reverse map doesn't list.
+    /// Members that the source of members doesn't list.
     ghosts: BTreeMap<Hash, u64>,
     /// Recent queries.
     asked: Vec<Hash>,
@@ -205,7 +205,7 @@ impl<S: Spelling> Stage<S> {
         (self.filter.iter().collect(), self.filter.details(), self.filter.stats())
     }
 
-    /// Returns the members that a claim asks for, as a reverse map would list them.
+    /// Returns the members that a claim asks for, as a source of members would list them.
     fn listed(&self, claim: &Claim) -> Vec<Member> {
         let suspects = self.members.range(claim.suspects());
         suspects.map(|(&hash, &count)| Member { hash, count }).collect()
@@ -221,7 +221,7 @@ impl<S: Spelling> Stage<S> {
         }
     }
 
-    /// Inserts some members, all or none.
+    /// Inserts a batch of members, all or none.
     fn insert_many(&mut self, bytes: &mut Unstructured<'_>) -> Result<()> {
         let count = bytes.int_in_range(0..=20)?;
         let hashes = (0..count).map(|_| self.hash(bytes)).collect::<Result<Vec<_>>>()?;
@@ -247,7 +247,7 @@ impl<S: Spelling> Stage<S> {
         Ok(())
     }
 
-    /// Inserts the member that a batch was refused for.
+    /// Inserts, with a list, the member for which a batch was refused.
     fn insert_claimed(&mut self, claim: &Claim, before: &telescoping::Details) {
         match self.filter.insert_listed(claim, self.listed(claim)) {
             Ok(()) => {
@@ -267,7 +267,8 @@ impl<S: Spelling> Stage<S> {
         self.repaired.retain(|&mistake| scaled(mistake, slots).quotient != quotient);
     }
 
-    /// Inserts a member that the reverse map doesn't know. A failed write leaves such a ghost.
+    /// Inserts a member that the source of members doesn't list. A failed write leaves such a
+    /// ghost.
     fn insert_ghost(&mut self, hash: Hash) {
         if self.put(hash) {
             *self.ghosts.entry(hash).or_default() += 1;
@@ -436,7 +437,8 @@ impl<S: Spelling> Stage<S> {
         assert_eq!(self.state(), before, "a refused call changed the filter");
     }
 
-    /// Removes a hash that is certainly a member or certainly not.
+    /// Removes a hash without a list. If it isn't a member, the removal must fail. Does nothing for
+    /// a false positive.
     fn remove(&mut self, hash: Hash) {
         if !self.members.contains_key(&hash) {
             if !self.filter.contains(hash) {

@@ -1,4 +1,4 @@
-//! Drives concurrent filters beside a plain one and a map of members, in one thread.
+//! Drives a concurrent filter, a plain filter and a map of members side by side, in one thread.
 
 use arbitrary::{Result, Unstructured};
 use core::fmt::Debug;
@@ -46,8 +46,8 @@ pub enum Operation {
     /// If the flag is set, plans the number of slots for the members. Otherwise the number stays
     /// the same.
     Rebuild(usize, bool),
-    /// Rebuilds the shard with this number, with these remainders, ten slots more, and one bit more per
-    /// slot if the flag is set, or one less if not.
+    /// Rebuilds the shard with this number, with these remainders and ten slots more. Slots are
+    /// one bit wider if the flag is set, and one bit narrower otherwise.
     Rotate(usize, bool, Remainders),
 }
 
@@ -140,8 +140,8 @@ pub fn entries_of(filter: &Concurrent<QuotientFilter>) -> Vec<Entry> {
 pub fn check_entries(filter: &Concurrent<QuotientFilter>, members: &Members) {
     let mut left = members.iter().peekable();
     let entries = entries_of(filter);
-    // The members of a quotient are neighbours. Those of one entry are neighbours only if remainders
-    // are plain.
+    // The members of a quotient are neighbours. Those of one entry are neighbours only if
+    // remainders are plain.
     for of_quotient in entries.chunk_by(|a, b| a.fingerprint.quotient() == b.fingerprint.quotient())
     {
         let covering = |hash| of_quotient.iter().position(|entry| entry.fingerprint.covers(hash));
@@ -193,8 +193,8 @@ struct Driver<'a> {
     adaptations: u64,
 }
 
-/// Applies the operations to `filter`, to `plain` and to a model, and compares all of them after each
-/// operation. Stops when a shard is full.
+/// Applies the operations to `filter`, to `plain` and to a model, and compares all of them after
+/// each operation. Stops when a shard is full.
 ///
 /// # Panics
 /// If they disagree.
@@ -249,7 +249,7 @@ impl Driver<'_> {
                 let before = entries_of(self.filter);
                 let inserted = self.filter.insert_many(hashes);
                 if inserted.is_err() {
-                    assert_eq!(entries_of(self.filter), before, "a refusal that changes something");
+                    assert_eq!(entries_of(self.filter), before, "a refusal changed it");
                 }
                 unless_full(inserted, full)?;
                 if let Some(plain) = &mut self.plain {
@@ -317,7 +317,7 @@ impl Driver<'_> {
             Err(error.clone())
         );
         if let Some(plain) = &mut self.plain {
-            let Answer::Maybe(claim) = plain.check(query) else { panic!("not plain") };
+            let Answer::Maybe(claim) = plain.check(query) else { panic!("absent") };
             assert_eq!(plain.adapt(&claim, &listed), Err(error));
         }
     }
@@ -362,8 +362,8 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Rebuilds a shard as `plan` says, given the number of its members, and compares it with a filter
-    /// of its own and with the model.
+    /// Rebuilds a shard as `plan` says, given the number of its members, and compares it with a
+    /// filter of its own and with the model.
     fn rebuild_one(&mut self, shard: usize, plan: impl Fn(usize) -> ShardPlan) -> Fits<()> {
         let filter = self.filter;
         let hashes = filter.shard_hashes(shard);
@@ -376,7 +376,7 @@ impl Driver<'_> {
         if let Some(Answer::Maybe(claim)) = claim {
             assert_eq!(filter.adapt(&claim, &members), Err(AdaptError::Stale));
         }
-        // Scaled to the shard, the hashes are those of a plain filter and its model.
+        // Without the bits of the shard's number, the hashes are those of a plain filter.
         let bits = filter.shards().ilog2();
         let inner = |hash: Hash| Hash::from_u128(hash.as_u128() << bits);
         let of_shard = |member: &Member| Member { hash: inner(member.hash), ..*member };
@@ -459,7 +459,7 @@ impl Driver<'_> {
                 return Err(NoRoom);
             }
             if let Some(plain) = &mut self.plain {
-                let Answer::Maybe(of_plain) = plain.check(query) else { panic!("not plain") };
+                let Answer::Maybe(of_plain) = plain.check(query) else { panic!("absent") };
                 assert_eq!(claim.suspects(), of_plain.suspects());
                 assert_eq!(adapted, plain.adapt(&of_plain, &listed));
             }
@@ -492,7 +492,7 @@ impl Driver<'_> {
     }
 }
 
-/// The traces that a removal leaves of a member, and of the repairs that the member caused.
+/// What a removal does with the member's fingerprint, and with repairs near it.
 #[derive(Clone, Copy)]
 enum Leave {
     Nothing,

@@ -1,10 +1,10 @@
-//! A model of changing yes/no lists: two sets.
+//! A model of yes/no lists that change: two sets.
 
 use arbitrary::{Result, Unstructured};
 use std::collections::BTreeSet;
 use twiceshy::{Hash, YesNoList, list::ListError};
 
-/// Sets of only 256 hashes, so that hashes collide.
+/// A set of only 256 hashes, so that operations often use the same or similar hashes.
 #[derive(Clone, Copy, Debug)]
 enum Universe {
     /// Hashes anywhere.

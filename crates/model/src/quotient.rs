@@ -35,7 +35,7 @@ pub struct Entry {
     pub hash: Hash,
     /// How many times it was inserted.
     pub count: u64,
-    /// Whether the hash is missing from the reverse map.
+    /// Whether the hash is missing from the source of members.
     pub ghost: bool,
     /// All bits of its scaled hash.
     whole: Print,
@@ -54,7 +54,7 @@ pub struct Form {
     pub width: usize,
     /// Number of bits per value.
     pub value_bits: u32,
-    /// The numbers that the first 64 bits of a fraction are multiplied by and increased by.
+    /// The two numbers (a, b) that replace the first 64 bits f of a fraction by a·f + b.
     pub remainders: (u64, u64),
 }
 
@@ -104,11 +104,11 @@ impl From<Parameters> for Form {
 /// What a repair does with the ghosts near it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ghosts {
-    /// It keeps them, so it is refused.
+    /// The repair keeps the ghosts, so it is refused.
     Keep,
-    /// It drops them.
+    /// The repair drops the ghosts.
     Drop,
-    /// It replaces them by tombstones.
+    /// The repair replaces the ghosts by tombstones.
     Bury,
 }
 
@@ -185,7 +185,7 @@ impl Model {
         &self.entries
     }
 
-    /// Returns all members that the reverse map knows, in hash order.
+    /// Returns all members that the source of members lists, in hash order.
     pub fn members(&self) -> Vec<Member> {
         let mut members: BTreeMap<Hash, u64> = BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| !entry.ghost) {
@@ -290,7 +290,7 @@ impl Model {
         self.entries.iter().filter(move |entry| id.is_prefix_of(entry.whole))
     }
 
-    /// Returns the members that share the quotient of a query, as their owner would list them.
+    /// Returns the members that share the quotient of a query, as the source of members lists them.
     pub fn suspects(&self, query: Hash) -> Vec<Member> {
         let same = self.entries.iter().filter(|entry| self.same_quotient(entry.hash, query));
         let real = same.filter(|entry| !entry.ghost);
@@ -302,8 +302,8 @@ impl Model {
         self.minirun(query).filter(|entry| entry.ghost).map(|entry| entry.count).sum()
     }
 
-    /// Inserts `count` copies of a hash. If a print covers the hash, it takes that print. Otherwise
-    /// its print grows until it differs from every print in the minirun.
+    /// Inserts `count` copies of a hash. If a stored print covers the hash, the hash takes that
+    /// print. Otherwise its print grows until it differs from every print in the minirun.
     pub fn insert(&mut self, hash: Hash, ghost: bool, count: u64) {
         let whole = self.form.whole(hash);
         let id = self.id(hash);
@@ -322,8 +322,8 @@ impl Model {
         self.entries.push(Entry { hash, count, ghost, whole, print });
     }
 
-    /// Inserts a hash like [`insert`](Self::insert). Unless a print with members covers it, its print
-    /// grows until it covers none of these mistakes.
+    /// Inserts a hash like [`insert`](Self::insert). Unless a print with members covers it, its
+    /// print grows until it covers none of these mistakes.
     pub fn insert_apart(&mut self, hash: Hash, mistakes: &[Hash]) {
         let whole = self.form.whole(hash);
         let others: Vec<Hash> = mistakes.iter().copied().filter(|&other| other != hash).collect();
@@ -444,9 +444,8 @@ impl Model {
         Some(before)
     }
 
-    /// Converts the model to a different form: with a power of two times as many slots, and
-    /// remainders that are no longer than the remaining bits. Returns `None` if lengthened prints
-    /// would have to be cut.
+    /// Converts the model to a form with 2^k times as many slots, and with remainders that are at
+    /// least k bits shorter. Returns `None` if lengthened prints would have to be cut.
     pub fn converted(&self, form: Form) -> Option<Self> {
         let doublings = (form.slots / self.form.slots).ilog2() as usize;
         let aligned = self.form.remainder == form.remainder + doublings;
@@ -570,8 +569,8 @@ impl Model {
 }
 
 /// Finds an interval of hashes that have a fingerprint in a filter of this form, by bisection. If
-/// remainders are plain, these are all hashes that have it. Otherwise, they are those with one value of
-/// the first 64 bits.
+/// remainders are plain, these are all hashes that have it. Otherwise, they are those with one
+/// value of the first 64 bits.
 ///
 /// # Panics
 /// If no hash has the fingerprint.
@@ -600,8 +599,9 @@ pub fn hashes_of(fingerprint: &Fingerprint, form: Form) -> RangeInclusive<Hash> 
     Hash::from_u128(first)..=Hash::from_u128(last)
 }
 
-/// Returns at least 64 bits of a fraction that has this print, and their number. Finds the bits one by
-/// one, from the lowest: the lowest bits of a product depend only on the lowest bits of its factors.
+/// Returns at least 64 bits of a fraction that has this print, and their number. Finds the bits one
+/// by one, from the lowest: the lowest bits of a product depend only on the lowest bits of its
+/// factors.
 fn unmixed(print: Print, form: Form) -> (u128, usize) {
     let mut first = 0u128;
     for place in 64..128 {

@@ -17,7 +17,7 @@ use twiceshy::{
 
 /// Keys that scripts can generate.
 pub trait Number: RangeKey + Ord + Debug {
-    /// Returns the low bits of a number.
+    /// Returns the key whose number has the low bits of `number`.
     fn of(number: u128) -> Self;
 }
 
@@ -44,7 +44,7 @@ impl<K> Default for Members<K> {
 }
 
 impl<K: Number> Members<K> {
-    /// Inserts a key once more.
+    /// Inserts one copy of a key.
     pub fn insert(&mut self, key: K) {
         *self.0.entry(key).or_default() += 1;
     }
@@ -294,8 +294,7 @@ impl<K: Number> Stage<K> {
         }
     }
 
-    /// Forgets repaired ranges that new keys brought back. Only ranges that collide with them may
-    /// be back.
+    /// Forgets repaired ranges that are mistakes again because a new key collides with them.
     fn forget_collisions(&mut self, keys: &[K]) {
         let filter = &self.filter;
         self.repaired.retain(|range| match filter.check_range(range.clone()) {
@@ -337,7 +336,7 @@ impl<K: Number> Stage<K> {
         }
     }
 
-    /// Queries a range: "no" must be right, and all kinds of queries must agree.
+    /// Queries a range. The answer "no" must be right, and all kinds of queries must agree.
     fn ask(&self, range: &RangeInclusive<K>) -> bool {
         let maybe = self.filter.contains_range(range.clone());
         let is_there = self.members.any_in(range) || self.ghosts.any_in(range);
@@ -353,8 +352,8 @@ impl<K: Number> Stage<K> {
         assert!(maybe.into_iter().eq(ranges.iter().map(|range| self.ask(range))));
     }
 
-    /// Returns, for each of `keys`, how many bits after the quotient its hash has in common with that of
-    /// `key`.
+    /// Returns the number of bits after the quotient that the hash of each of `keys` has in common
+    /// with the hash of `key`.
     fn shared_bits(&self, claim: &range::Claim, key: K, keys: &[K]) -> Vec<u32> {
         let suspects = claim.suspects().next().expect("a key has one quotient");
         let last = suspects.end().as_u128() - suspects.start().as_u128();
@@ -363,8 +362,8 @@ impl<K: Number> Stage<K> {
         keys.iter().map(|&other| (fraction(key) ^ fraction(other)).leading_zeros()).collect()
     }
 
-    /// Checks that ghosts that share this many bits with a key can't be in its boxes. In a filter that grows,
-    /// fingerprints may be shorter.
+    /// Asserts that ghosts that share these numbers of bits with a key can't be in the key's boxes,
+    /// unless the filter grows, because then fingerprints may be shorter.
     fn must_be_far(&self, shared: &[u32]) {
         let remainder_bits = self.shape.remainder_bits;
         assert!(self.shape.expandable || shared.iter().all(|&bits| bits < remainder_bits));

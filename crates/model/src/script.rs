@@ -321,7 +321,7 @@ impl Stage {
     }
 
     fn double(&mut self) {
-        // Bound the growth.
+        // Scripts must not make large filters.
         if self.model.form().slots > 1 << 8 {
             return;
         }
@@ -485,7 +485,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Removes a hash that is certainly a member or certainly not.
+    /// Removes a hash without a list. If it isn't a member, the removal must fail. Does nothing for
+    /// a false positive.
     fn remove(&mut self, hash: Hash, bury: bool) {
         let is_member = self.model.members().iter().any(|member| member.hash == hash);
         if !is_member && self.model.contains(hash) {
@@ -496,7 +497,7 @@ impl Stage {
         } else {
             self.filter.remove_trusting(hash)
         };
-        assert!(!self.follow_growth() || removed.is_ok(), "refused, but larger");
+        assert!(!self.follow_growth() || removed.is_ok(), "a refused call made the filter grow");
         let mut model = self.model.clone();
         if is_member {
             model.remove(hash, bury);
@@ -563,8 +564,8 @@ impl Stage {
         }
     }
 
-    /// Inserts several hashes. Each must fit at its turn: a hash that reuses a tombstone's slot makes room
-    /// only for the hashes after it.
+    /// Inserts several hashes. Each must fit at its turn: a hash that reuses a tombstone's slot
+    /// makes room only for the hashes after it.
     fn insert_many(&mut self, hashes: &[Hash]) {
         let inserted = self.filter.insert_many(hashes);
         assert!(!self.follow_growth() || inserted.is_ok(), "a refused call made the filter grow");
@@ -676,8 +677,8 @@ impl Stage {
         self.filter.adapt(claim, listing)
     }
 
-    /// Repairs copies of the filter with a listing that lacks the members of other remainders, and with one
-    /// that has them twice. Both must have the same effect as the correct listing.
+    /// Repairs copies of the filter with a listing that lacks the members of other remainders, and
+    /// with one that has them twice. Both must have the same effect as the correct listing.
     fn ignores_other_remainders(&self, claim: &Claim, members: &[Member]) {
         let is_near = |member: &Member| self.model.same_minirun(member.hash, claim.query());
         let (near, far): (Vec<Member>, Vec<Member>) =

@@ -158,7 +158,7 @@ fn changed(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut snapshot = Vec::new();
     filter.write_to(&mut snapshot).expect("writing to memory");
     flip_bytes(&mut snapshot, 20, bytes)?;
-    // Slots that are wider than remainders, as in a doubled filter.
+    // Make slots wider than remainders, as in a doubled filter.
     if bytes.ratio(1, 4)? {
         snapshot[REMAINDER_BITS_AT] = bytes.int_in_range(1..=snapshot[REMAINDER_BITS_AT].max(1))?;
     }
@@ -285,7 +285,7 @@ fn check_restored(mut filter: QuotientFilter) {
         assert_eq!(filter.contains(*hashes.start()), count > 0);
         assert_eq!(filter.contains(*hashes.end()), count > 0);
     }
-    // A possible member for each entry.
+    // Choose a possible member for each entry.
     let members: Vec<Member> = entries
         .iter()
         .map(|&(ref hashes, count)| Member { hash: *hashes.start(), count })

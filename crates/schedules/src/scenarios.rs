@@ -17,7 +17,7 @@ Runs each scenario in this many orders of its threads, half of them chosen at ra
 with few switches. The second form repeats the order that a failed check printed.
 ";
 
-/// The most times that a scheduler with priorities changes them.
+/// The maximum number of priority changes per schedule.
 const DEPTH: usize = 4;
 
 /// Number of keys that each writer owns.
@@ -36,13 +36,13 @@ const SCENARIOS: [Scenario; 5] = [
     ("close", close),
 ];
 
-/// What has happened in all schedules of a scenario, to show that they exercise the store.
+/// Counts what has happened in all schedules of a scenario, to show that they exercise the store.
 #[derive(Default)]
 struct Seen {
     rebuilds: AtomicU64,
     rotations: AtomicU64,
-    /// The rebuilds that a background thread has made while other threads wrote and read. Those that aren't
-    /// rotations made room for members, mostly.
+    /// The rebuilds that a background thread has made while other threads wrote and read. Most of
+    /// those that aren't rotations made room for members.
     rebuilds_beside: AtomicU64,
     rotations_beside: AtomicU64,
     repairs: AtomicU64,
@@ -162,7 +162,7 @@ fn write<F: Shard>(store: &Tried<F>, first: u32) -> Vec<u32> {
     left
 }
 
-/// Looks up keys that nobody ever writes. The mistakes among them are repaired.
+/// Looks up keys that are never written. The mistakes among them are repaired.
 fn read<F: Shard>(store: &Tried<F>) {
     for number in 1000..1012 {
         assert!(!store.contains(&key(number)).unwrap());

@@ -4,16 +4,17 @@
 //! says that nothing is in flight for the key any more, the key must stay in the filter, whatever the
 //! database shows. So a key in doubt
 //!
-//! - counts as present when a mistake near it is repaired, when a member near it is removed, and when
-//!   its shard is rebuilt: [`within`](Doubts::within) completes every listing;
-//! - is not inserted into the filter a second time by a write of the same key, and is not removed from
-//!   it by a removal of the same key. While its shard is trusted, the filter holds it;
-//! - stays in doubt until it is settled. Neither a later write of the key nor a rebuild settles it: a
-//!   retry succeeds, a removal succeeds, and then the first write arrives.
+//! - counts as present when a mistake near it is repaired, when a member near it is removed, and
+//!   when its shard is rebuilt: [`within`](Doubts::within) completes every listing;
+//! - is already in the filter while its shard is trusted, so a write of the same key doesn't insert
+//!   it again, and a removal doesn't remove it;
+//! - stays in doubt until it is settled. Neither a later write of the key nor a rebuild settles it,
+//!   because the first write may still arrive after a retry and a removal have succeeded.
 //!
 //! # Invariants
-//! - A key comes and goes under the lock of its stripe. A writer records its doubt while its write is in
-//!   flight, and a rebuild begins with the keys in flight and then the keys in doubt. So none is missed.
+//! - Keys are added and removed under the lock of their stripe. A writer records its doubt while
+//!   its write is still in flight. A rebuild first reads the keys in flight, and then the keys in
+//!   doubt, so it misses none.
 //! - Every doubt has a number. Settling concerns only the doubts recorded before the caller asked for it
 //!   ([`mark`](Doubts::mark)): a write that fails meanwhile stays in doubt.
 //! - The set is bounded. A key for which there is no room makes its shard *overflow*: the keys in doubt in
@@ -31,8 +32,8 @@ use twiceshy::Hash;
 /// A bounded set of keys in doubt.
 pub(crate) struct Doubts<K> {
     limit: usize,
-    /// Whether `state` holds anything. While this is false, nobody needs the lock of `state`. It changes only
-    /// while the stripe of the key concerned is held.
+    /// Whether `state` holds anything. While this is false, readers needn't lock `state`. It
+    /// changes only while the stripe of the key concerned is held.
     is_any: AtomicBool,
     state: Mutex<State<K>>,
 }
@@ -82,8 +83,8 @@ impl<K> Doubts<K> {
         self.is_any.store(is_any, Ordering::Relaxed);
     }
 
-    /// Records a key, or records it again. Returns `false` if there is no room for it: its shard must
-    /// not be trusted any more.
+    /// Records that a key is in doubt. If it was recorded before, it counts as recorded now.
+    /// Returns `false` if there is no room; then the key's shard must not be trusted any more.
     #[must_use]
     pub(crate) fn record(&self, hash: Hash, shard: usize, key: K) -> bool {
         let mut state = self.state();
@@ -107,8 +108,8 @@ impl<K> Doubts<K> {
         self.is_any() && self.state().keys.contains_key(&hash)
     }
 
-    /// Returns whether a key may be in doubt: it is, or its shard has overflowed. The caller holds its
-    /// stripe.
+    /// Returns whether a key may be in doubt, because it is recorded or because its shard has
+    /// overflowed. The caller holds its stripe.
     pub(crate) fn may_contain(&self, hash: Hash, shard: usize) -> bool {
         let is_in = |state: &State<K>| {
             state.keys.contains_key(&hash) || state.overflows.contains_key(&shard)
@@ -129,7 +130,8 @@ impl<K> Doubts<K> {
         self.state().keys.len()
     }
 
-    /// Returns the bytes of memory that the keys in doubt take, about: a tree fills its nodes to two thirds.
+    /// Returns the approximate memory of the keys in doubt, in bytes. Tree nodes are about two
+    /// thirds full.
     pub(crate) fn memory(&self) -> u64 {
         (self.len() * size_of::<(Hash, (u64, K))>() * 3 / 2) as u64
     }
@@ -139,7 +141,8 @@ impl<K> Doubts<K> {
         self.state().keys.values().map(|(_, key)| copy(key)).collect()
     }
 
-    /// Returns the present moment. Settling with this mark concerns only the doubts recorded before it.
+    /// Returns a mark of the current moment. Settling with this mark ends only doubts recorded
+    /// before it.
     pub(crate) fn mark(&self) -> Mark {
         Mark(self.state().next)
     }
@@ -156,8 +159,8 @@ impl<K> Doubts<K> {
         is_settled
     }
 
-    /// Settles the keys older than a mark for which there was no room. Returns their shards, which must be
-    /// rebuilt.
+    /// Settles all keys for which there was no room and that are older than a mark. Returns the
+    /// overflowed shards, which must be rebuilt.
     pub(crate) fn settle_overflows(&self, mark: Mark) -> Vec<usize> {
         let mut state = self.state();
         for overflow in state.overflows.values_mut() {
@@ -171,9 +174,10 @@ impl<K> Doubts<K> {
         self.state().overflows.get(&shard).is_none_or(Overflow::is_settled)
     }
 
-    /// Forgets that a shard has overflowed, and returns `true`, unless an unsettled key has found no room.
-    /// The shard [might](Self::may_trust) be trusted when its rebuild began. A key that found no room since
-    /// then was in flight, so the rebuilt shard has it; but the next rebuild would not know of it.
+    /// Forgets that a shard has overflowed, unless a key that found no room is unsettled. Returns
+    /// whether the rebuilt shard may be trusted. [`may_trust`](Self::may_trust) was true when the
+    /// rebuild began. A key that has found no room since then was in flight, so the rebuilt shard
+    /// holds it. But the next rebuild would miss it, so the shard must not be trusted.
     pub(crate) fn trust(&self, shard: usize) -> bool {
         if !self.is_any() {
             return true;

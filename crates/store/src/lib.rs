@@ -7,7 +7,7 @@
 //! | keys and values | [`Store`] |
 //! | numbers, addresses or times, and ranges of them | [`RangeStore`] |
 //! | a list of keys to answer "yes", and one to answer "no" | [`ListStore`] |
-//! | in a database that you already have | [`Guard`] |
+//! | data in your own database | [`Guard`] |
 //!
 //! [`OpenOptions`] opens all of them. A [`Backend`] is the ordered map that a store keeps its data in,
 //! on a disk or in memory.

@@ -45,7 +45,7 @@ pub struct OpenOptions {
 /// Number of mistakes that are kept in memory by default.
 pub(crate) const IN_MEMORY: usize = 1 << 16;
 
-/// The most bytes of memory that each kept mistake of a guard takes, and in addition each stripe that has any.
+/// The maximum memory per kept mistake of a guard, and per stripe that has any mistakes, in bytes.
 const MISTAKE_BYTES: u64 = 20;
 const STRIPE_BYTES: u64 = 200;
 
@@ -93,8 +93,8 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Returns the default options: a filter with 0.1 % false positives that grows with its members,
-    /// and acknowledged writes survive a kill.
+    /// Returns the default options: a filter with 0.1 % false positives that grows with its
+    /// members. Acknowledged writes survive a kill.
     pub fn new() -> Self {
         Self::default()
     }
@@ -278,12 +278,13 @@ impl OpenOptions {
         self
     }
 
-    /// Returns the policy for mistakes that lookups find, and of which this many are kept.
+    /// Returns the policy for mistakes that lookups find. `kept` limits how many are kept.
     pub(crate) fn found_mistakes(&self, kept: Option<usize>) -> Policy {
         Policy::Found { repaired: self.repairs, kept }
     }
 
-    /// Returns how many mistakes a guard keeps, and the most bytes that they take: an eighth of the limit.
+    /// Returns how many mistakes a guard keeps, and their maximum memory in bytes. If memory is
+    /// limited, they take at most an eighth of the limit.
     pub(crate) fn mistakes_in_memory(&self) -> (usize, u64) {
         let bytes = |kept: u64| kept * MISTAKE_BYTES + kept.min(1 << 9) * STRIPE_BYTES;
         let mut kept = self.mistakes_kept.unwrap_or(IN_MEMORY).max(1) as u64;
@@ -311,8 +312,8 @@ impl OpenOptions {
         }
     }
 
-    /// Opens the default backend in a directory. If it is new, `check` is called first, so that options
-    /// that can't work leave nothing on the disk.
+    /// Opens the default backend in a directory. If there is no backend yet, calls `check` first,
+    /// so that invalid options leave nothing on the disk.
     #[cfg(feature = "fjall")]
     pub(crate) fn default_place<'a>(
         &self,

@@ -151,9 +151,9 @@ fn replace(
     Ok(())
 }
 
-/// The version of the record of a saved filter. Records of version 1 began with the number of the file. They
-/// aren't trusted, because range stores of version 1 could save a filter that they had never built. Programs
-/// of version 1 find no file for a record of this version.
+/// The version of the record of a saved filter. Records of version 1 began with the number of the
+/// file. They aren't trusted, because range stores of version 1 could save a filter that they had
+/// never built. A program that knows only version 1 finds no file for a record of version 2.
 const RECORD: u8 = 2;
 
 /// Returns the file that a record names, if the file matches the record.

@@ -13,8 +13,8 @@ pub(crate) const DEFAULT_CAPACITY: usize = 1 << 10;
 /// The number of slots that are planned for repairs, per member.
 const PLANNED_REPAIRS: f64 = 0.035;
 
-/// The share of its slots that a shard is rebuilt at. A shard that has all members that it is planned for,
-/// and the room for their repairs, uses as much.
+/// The share of used slots at which a shard is rebuilt. A shard with all of its planned members,
+/// and with the planned repairs, uses this share.
 const FULL: f64 = 0.97;
 
 /// The share of slots above which writers are slowed down. By then the shard is due.
@@ -26,7 +26,8 @@ pub(crate) const FRESH: f64 = 0.95;
 /// The share of its slots that the members of a shard take after it has grown.
 const BUILT: f64 = 0.81;
 
-/// The same after it has shrunk. It is larger, so that the next removals leave the shard dense.
+/// The share of its slots that the members of a shard take after it has shrunk. It is larger than
+/// `BUILT`, so that the next removals leave the shard dense.
 const SHRUNK: f64 = 0.85;
 
 /// A shard that is full because of its repairs is rebuilt with the same size if its members take at most this
@@ -36,7 +37,8 @@ const KEPT: f64 = 0.94;
 /// A shard that is larger than planned shrinks if its members take less than this share of its slots.
 const SPARSE: f64 = 0.78;
 
-/// By how much the loads of shards differ, so that they aren't all full at once.
+/// The maximum difference between the loads of shards. They differ so that not all shards are full
+/// at once.
 const STAGGER: f64 = 0.03;
 
 /// The smallest number of slots of a shard that has grown or shrunk.
@@ -85,7 +87,7 @@ impl Sizing {
         builder.shards(self.shards).build_concurrent()
     }
 
-    /// Returns the number of remainder bits with which a filter keeps to the rate, as `plan` chooses it.
+    /// Returns the number of remainder bits that the filter's false-positive rate needs.
     pub(crate) fn remainder_bits<F: Shard>(&self) -> Result<u32, BuildError> {
         let builder = Builder::<F>::default().false_positive_rate(self.false_positive_rate);
         Ok(builder.slots(1 << 10).plan()?.remainder_bits)
@@ -95,7 +97,7 @@ impl Sizing {
     pub(crate) fn shard_sizes<F: Shard>(&self, shards: usize, bits: u32) -> ShardSizes {
         let mut sizes = ShardSizes::new(self.capacity, shards, bits, self.memory);
         if sizes.remainder_bits::<F>(sizes.planned).is_err() {
-            // The plan doesn't fit. The filter grows as far as it can.
+            // The planned size doesn't fit into memory. The filter grows as far as it can.
             sizes.planned = 1;
         }
         sizes
@@ -109,9 +111,9 @@ impl Sizing {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShardSizes {
     shards: usize,
-    /// Number of slots that each shard is planned with. No shard has less.
+    /// Number of slots that each shard is planned with. No shard has fewer.
     planned: u64,
-    /// Number of bits per remainder, unless that takes too much memory.
+    /// Number of bits per remainder, if the memory suffices.
     bits: u32,
     /// Bytes of memory that all shards and a rebuild may take.
     memory: u64,
@@ -143,7 +145,7 @@ impl ShardSizes {
     /// Returns the number of remainder bits to build a shard with.
     ///
     /// # Errors
-    /// If there is too little memory for any.
+    /// If there is too little memory for even one bit.
     pub(crate) fn remainder_bits<F: Shard>(&self, slots: u64) -> Result<u32, BuildError> {
         if self.memory == u64::MAX {
             return Ok(self.bits);
@@ -162,8 +164,9 @@ impl ShardSizes {
         Err(BuildError::Memory { bytes: needed })
     }
 
-    /// Returns the number of slots to rebuild a shard with, given the slots that it has now, if it has this many
-    /// members and repairs. If memory is limited, this may be just enough, or `None` if even that is too much.
+    /// Returns the number of slots to rebuild a shard with, given the slots that it has now, for
+    /// this many members and repairs. If memory is limited, this may be the smallest possible
+    /// number, or `None` if even that doesn't fit.
     pub(crate) fn fitting<F: Shard>(&self, shard: usize, slots: u64, members: u64) -> Option<u64> {
         let least = (members as f64 / FRESH).ceil() as u64 + 1;
         let wanted = self.slots(shard, slots, members);
@@ -189,7 +192,7 @@ impl ShardSizes {
         }
     }
 
-    /// Returns the number of remainder bits that the rate asks for.
+    /// Returns the number of remainder bits that the false-positive rate needs.
     pub(crate) fn bits(&self) -> u32 {
         self.bits
     }
@@ -211,7 +214,7 @@ impl ShardSizes {
         slots.max(LEAST_SLOTS).max(self.planned)
     }
 
-    /// Returns a number up to [`STAGGER`], which differs between neighbours.
+    /// Returns a number from 0 to [`STAGGER`], which differs between neighbouring shards.
     fn stagger(&self, shard: usize) -> f64 {
         const GOLDEN: f64 = 0.618_033_988_749_894_9;
         debug_assert!(shard < self.shards);

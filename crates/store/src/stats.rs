@@ -44,14 +44,14 @@ pub struct Stats {
     pub records_waiting: usize,
     /// Number of repairs that wait because another thread held their locks.
     pub repairs_waiting: usize,
-    /// Number of mistakes that are kept. In a [`Store`](crate::Store), the number of records in the backend,
-    /// and of those that wait in memory to be written. Some of them may be of keys that were put since. In a
-    /// [`ListStore`](crate::ListStore), the number of keys on the no list. The background thread of a store
-    /// counts them after the store is opened.
+    /// Number of mistakes that are kept. In a [`Store`](crate::Store), this counts the records in
+    /// the backend and those that wait in memory. Some of their keys may have been put since. In a
+    /// [`ListStore`](crate::ListStore), this is the number of keys on the no list. The background
+    /// thread of a store counts the records after the store is opened.
     pub mistakes: u64,
-    /// Memory that the no list of a [`ListStore`](crate::ListStore), or the mistakes that a
-    /// [`Guard`](crate::Guard) or a [`RangeStore`](crate::RangeStore) keeps, take, in bytes. The yes list is
-    /// only on the disk.
+    /// Memory of the kept mistakes of a [`Guard`](crate::Guard) or a
+    /// [`RangeStore`](crate::RangeStore), or of the no list of a [`ListStore`](crate::ListStore),
+    /// in bytes. The yes list is only on the disk.
     pub list_bytes: u64,
     /// Number of mistakes that were forgotten to make room for others.
     pub mistakes_forgotten: u64,
@@ -77,7 +77,8 @@ pub struct Stats {
     pub stalled_writes: u64,
     /// Whether a background thread tends the filter.
     pub has_background_thread: bool,
-    /// Members of the filter. In a [`ListStore`](crate::ListStore), the keys of the yes list.
+    /// Number of members of the filter. In a [`ListStore`](crate::ListStore), the number of keys on
+    /// the yes list.
     pub members: u64,
     /// Memory that the filter takes, in bytes.
     pub filter_bytes: u64,

@@ -54,7 +54,7 @@ impl<'a, B: Backend> Opening<'a, B> {
         }
         let remembered = layout::sizing(&place.backend)?;
         let sizing = options.sizing(remembered);
-        // The limit of memory isn't recorded.
+        // The store doesn't record the memory limit.
         let remembered =
             remembered.map(|remembered| Sizing { memory: sizing.memory, ..remembered });
         Ok(Self { options, place, claim, remembered, sizing })
@@ -175,7 +175,7 @@ impl<B: Backend> Storage<B> {
         Ok(self.backend.backup(&to.join(self.data))?)
     }
 
-    /// Returns whether closing saves the filter, if that is exact.
+    /// Returns whether closing may save the filter. It does so if the filter is exact.
     pub(crate) fn may_save_filter(&self) -> bool {
         self.saved.may_save()
     }

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_intervals_are_locked_and_their_mistakes_found() {
+    fn lock_covers_whole_intervals_and_finds_their_mistakes() {
         let stripes: Stripes = Stripes::new();
         let mut locked =
             stripes.lock([at(5, 9)..=at(6, 3), at(5, 0)..=at(5, 1), at(9, 0)..=at(9, 0)]);

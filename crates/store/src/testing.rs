@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn injected_fault_strikes_before_or_after_the_write_takes_effect() {
+    fn injected_fault_occurs_before_or_after_the_write() {
         let backend = FaultyBackend::new(MemoryBackend::new());
         backend.fail_from(0, Fault::Before);
         assert!(backend.write(&one_pair(), Durability::Buffered).is_err());
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn scan_fails_at_a_step() {
+    fn scan_fails_at_the_chosen_step() {
         let backend = FaultyBackend::new(MemoryBackend::new());
         backend.write(&one_pair(), Durability::Buffered).unwrap();
         for (n, fault, expected) in [

@@ -142,7 +142,7 @@ fn reports_readiness(op: &Op) -> bool {
     matches!(op, Op::Ready | Op::SaveFilter)
 }
 
-/// Runs a session with one fault, and the operations that follow it.
+/// A session with one fault, and with the operations that follow the fault.
 struct Attack<'a> {
     shot: Shot,
     store: StoreKind,

@@ -90,7 +90,7 @@ impl Faulty {
         state.visible = state.disk.clone();
     }
 
-    /// Does late writes, and makes hidden ones visible. Returns whether a write was late.
+    /// Applies late writes, and makes hidden ones visible. Returns whether there was a late write.
     pub(crate) fn arrive(&self) -> bool {
         let state = &mut *self.state();
         let late = std::mem::take(&mut state.late);

@@ -1,4 +1,5 @@
-//! Describes a case. The name of a case contains everything that is needed to run it again.
+//! The description of a case. The name of a case contains everything that is needed to run it
+//! again.
 
 use std::fmt;
 use std::str::FromStr;

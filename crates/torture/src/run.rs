@@ -250,14 +250,15 @@ fn shots(shared: &Shared, plan: &Plan, random: &mut Random) -> Vec<Shot> {
     let script = script(store, seed);
     let names: Vec<_> = script.iter().map(|op| op.name(store)).collect();
     let faults = Fault::ALL.iter().copied().filter(|fault| {
-        // Only a guard must handle late writes.
+        // Only a guard has to cope with late writes.
         fault.is_of(engine) && (*fault != Fault::Late || store == StoreKind::Guard)
     });
     let faults: Vec<Fault> = faults.collect();
     let coverage = &mut *shared.coverage();
     let mut shots = Vec::new();
     for (step, counts) in counts.iter().enumerate() {
-        // Skip crashes. They aren't operations of the store, even if the engine's threads call the system.
+        // Skip crashes: they aren't operations of the store, even if the engine's threads make
+        // system calls.
         if script[step] == Op::Crash {
             continue;
         }

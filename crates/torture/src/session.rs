@@ -137,13 +137,14 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Counts the reasons for which shards were rebuilt in this step, by its caller or in the background. The
+    /// Counts why shards were rebuilt in this step, by its caller or in the background. The
     /// filter's size changes only when a shard is rebuilt.
     fn count_upkeep(&mut self, op: &Op) {
         let now = self.target.as_ref().map(|target| target.stats());
         let before = std::mem::replace(&mut self.before, now);
         let (Some(before), Some(now)) = (before, now) else { return };
-        // Other remainders change the size, too. So does the first build. A rebuild by name need not be due.
+        // Skip steps in which the size may change for other reasons: different remainders, the
+        // first build, and operations that rebuild shards although they aren't due.
         let is_built = before.shards_ready == before.shards;
         let is_named = matches!(op, Op::Open | Op::Rebuild | Op::SettleAll);
         if !self.style.keeps_rate() || !is_built || is_named {

@@ -60,7 +60,7 @@ pub struct Plan<D> {
     /// Number of members that the filter is planned for.
     pub capacity: usize,
     /// Number of slots in the table. For a Bloom filter, the number of cells per hash function in
-    /// level 0.
+    /// level 0. For a [`YesNoFilter`](crate::YesNoFilter), the number of quotients.
     pub slots: u64,
     /// Bits per remainder; 0 in a Bloom filter.
     pub remainder_bits: u32,
@@ -102,7 +102,7 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// A filter that a [`Builder`] builds.
+/// A filter that a [`Builder`] can build.
 ///
 /// The trait is sealed, because its methods expose the internals of a filter.
 pub trait Buildable: Sized + sealed::Sealed {
@@ -133,7 +133,7 @@ pub trait Buildable: Sized + sealed::Sealed {
         None
     }
 
-    /// Checks the requirements of a plan that are not about room.
+    /// Checks requirements other than size, for example that hashes have bits left for repairs.
     #[doc(hidden)]
     fn check(_plan: &Plan<Self::Details>) -> Result<(), PlanError> {
         Ok(())
@@ -191,8 +191,8 @@ impl<F: Buildable> Builder<F> {
         self
     }
 
-    /// Sets the secret that keys are hashed with; by default, a fresh one. Set the old secret to
-    /// rebuild a filter for keys whose hashes are stored.
+    /// Sets the secret that keys are hashed with; by default, a fresh one. To rebuild a filter from
+    /// stored hashes, set the secret that they were made with.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secret = Some(secret);
@@ -253,8 +253,8 @@ impl<F: Buildable> Builder<F> {
         }
     }
 
-    /// Returns the plan, or an error if there is none. The error is [`PlanError::Adaptations`] if
-    /// there would be a plan without repairs, and `otherwise` if not.
+    /// Calls `plan`, and returns an error if it returns no plan: [`PlanError::Adaptations`] if a
+    /// plan without repairs is possible, and `otherwise` if not.
     fn planned(
         &self,
         plan: impl Fn(&Self) -> Option<Plan<F::Details>>,
@@ -296,7 +296,7 @@ impl<F: Buildable> Builder<F> {
         }
     }
 
-    /// Returns the widths of remainders to choose from. The widest is at most `most` bits.
+    /// Returns the allowed remainder widths: the width that was set, or else 1 to `most` bits.
     pub(crate) fn widths(&self, most: u32) -> RangeInclusive<u32> {
         self.remainder_bits.map_or(1..=most, |bits| bits..=bits)
     }
@@ -322,7 +322,8 @@ impl<F: Buildable> Builder<F> {
 }
 
 impl<F: HasSlots> Builder<F> {
-    /// Sets the number of bits per remainder instead of the rate. It is about log₂(1/rate).
+    /// Sets the number of bits per remainder, instead of the false-positive rate. A rate needs
+    /// about log₂(1/rate) bits.
     #[must_use]
     pub fn remainder_bits(mut self, bits: u32) -> Self {
         self.remainder_bits = Some(bits);

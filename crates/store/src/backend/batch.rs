@@ -6,8 +6,8 @@ use super::{BackendError, Keyspace, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
 
 /// A list of changes to one or more keyspaces, which [`Backend::write`] applies atomically.
 ///
-/// All bytes are in one buffer. A small batch allocates once. A batch that is reused after
-/// [`clear`](Self::clear) doesn't allocate.
+/// All bytes are in one buffer, so a small batch allocates once. A batch that is reused after
+/// [`clear`](Self::clear) allocates only if it outgrows the buffer.
 ///
 /// [`Backend::write`]: super::Backend::write
 #[derive(Clone, Debug, Default)]
@@ -45,8 +45,8 @@ impl Batch {
         Self { bytes: Vec::new(), changes: SmallVec::new_const(), longest_key: 0, longest_value: 0 }
     }
 
-    /// Returns an empty batch with room for `changes` changes whose keys and values have `bytes` bytes in
-    /// total.
+    /// Returns an empty batch with room for `changes` changes. `bytes` is the expected total length
+    /// of their keys and values.
     pub fn with_capacity(changes: usize, bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes),
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn value_over_the_limit_is_refused() {
-        // A value of that length would take too much memory, so the test sets only the recorded length.
+        // Such a long value would take too much memory, so the test sets only the recorded length.
         let batch = Batch { longest_value: MAX_VALUE_BYTES + 1, ..Batch::new() };
         assert!(matches!(batch.check(), Err(BackendError::ValueTooLong { .. })));
         assert!(Batch { longest_value: MAX_VALUE_BYTES, ..Batch::new() }.check().is_ok());

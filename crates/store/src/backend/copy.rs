@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn read_error_is_returned() {
+    fn same_returns_read_errors() {
         assert_eq!(same([Ok(1)].into_iter(), [Err("torn")].into_iter()), Err("torn"));
     }
 }

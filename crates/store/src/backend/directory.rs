@@ -70,8 +70,9 @@ impl Directory {
         &self.path
     }
 
-    /// Returns the path of this engine's data. If the data is missing, `make` creates it under a temporary
-    /// name, and then it is renamed, because engines can't open data whose creation was interrupted.
+    /// Returns the path of this engine's data. If the data is missing, calls `make` to create it
+    /// under a temporary name, and then renames it. This is necessary because engines can't open
+    /// data whose creation was interrupted.
     pub(super) fn data(
         &self,
         engine: &'static str,
@@ -152,7 +153,7 @@ fn occupied(metadata: &fs::Metadata) -> u64 {
     metadata.len()
 }
 
-/// Durably renames data to its final name. If this fails, nothing keeps the final name.
+/// Durably renames data to its final name. If the directory can't be synced, removes the data.
 fn publish(unfinished: &Path, path: &Path, sync: impl FnOnce() -> Result<()>) -> Result<()> {
     fs::rename(unfinished, path).map_err(io_error("rename", unfinished))?;
     sync().inspect_err(|_| {
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn drop_unlocks_even_if_the_open_file_was_inherited() {
+    fn drop_unlocks_the_directory_even_if_its_file_was_inherited() {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::create(path.path()).unwrap();
         let _inherited = directory.lock.try_clone().unwrap();

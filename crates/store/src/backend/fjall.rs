@@ -10,11 +10,12 @@
 //!   and with two workers often (fjall 3.1.13; its issues #257 and #323). So this module switches the
 //!   engine's own limit off. The writer that crosses our limit seals the memtable: its message comes from
 //!   outside the workers, and there is one per memtable.
-//! - *Waiting for flushes.* fjall's writers wait forever for workers that have failed. Here they notice the
-//!   failure (`make_room`).
-//! - *Views between batches.* When a flush or a compaction ends, fjall makes all sequence numbers up to its
-//!   own visible, including that of a batch that is being written. So a snapshot may hold a part of a batch.
-//!   For a scan that is good enough. A backup waits for a moment without writers (`commits`).
+//! - *Waiting for flushes.* fjall's writers wait forever for workers that have failed. Writers in
+//!   this module notice the failure (`make_room`).
+//! - *Snapshots within a batch.* When a flush or a compaction ends, fjall makes all sequence
+//!   numbers up to its own visible, including that of a batch that is still being written. So a
+//!   snapshot may hold a part of a batch. That is good enough for a scan. A backup takes its
+//!   snapshot when no writer is active (`commits`).
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -109,7 +110,7 @@ pub struct FjallBackend {
     commits: RwLock<()>,
     options: FjallOptions,
     claims: Claims,
-    /// Why the engine refuses writes.
+    /// Why the engine refuses writes, once that is known.
     failure: OnceLock<String>,
     /// This is the last field, so that the directory is unlocked last.
     directory: Directory,

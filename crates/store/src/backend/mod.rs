@@ -140,10 +140,10 @@ pub type Scan<'a> = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> +
 ///   the backend is opened.
 /// - Two gets are independent: another thread's batch may come between them, or may be half visible while
 ///   it is written.
-/// - A [`range`](Self::range) returns each pair that exists during the whole scan exactly once, in order. A
-///   pair that is added, changed or removed during the scan is returned in its old or its new state, or not
-///   at all. redb's scans show one moment between batches. fjall's scans show one moment, at which a batch
-///   may be half written.
+/// - A [`range`](Self::range) returns each pair that exists during the whole scan exactly once, in
+///   order. A pair that is added, changed or removed during the scan is returned in its old or its
+///   new state, or not at all. A redb scan reads a snapshot taken between two batches. A fjall scan
+///   reads a snapshot that may hold a part of a batch.
 ///
 /// # Errors
 ///
@@ -285,8 +285,8 @@ pub enum Durability {
     /// [needs a reopen](BackendError::needs_reopen), the last eventual writes may be lost: those since the
     /// last write with a higher level or the last [sync](Backend::sync).
     ///
-    /// For data that can be computed again. No timer makes these writes durable: to limit the time for
-    /// which they can be lost, sync now and then.
+    /// Use this for data that can be computed again. No timer makes these writes durable. To limit
+    /// how long they can be lost, sync now and then.
     ///
     /// On redb, this saves a disk sync per write, and at most the last 255 writes can be lost. On fjall,
     /// this is the same as [`Buffered`](Self::Buffered).

@@ -21,12 +21,13 @@ use super::{
 /// The name of redb's file in the directory.
 const ENGINE: &str = "redb";
 
-/// Among eventual writes in a row, one of this many is synced.
+/// Of consecutive eventual writes, every `SYNC_EVERY`-th one is synced.
 ///
-/// redb reuses the pages of unsynced commits, but keeps about 40 bytes of memory per commit until it syncs.
-/// Measured once on a busy machine, with three of 100,000 pairs replaced per commit: syncing every 256th
-/// commit was about 75 times as fast as syncing each, and doubled the file. Every 64th was half as fast. Every
-/// 1024th was not clearly faster, and made the file 4 times as large.
+/// redb reuses the pages of unsynced commits, but keeps about 40 bytes of memory per commit until
+/// it syncs. This was measured once on a busy machine, with three of 100,000 pairs replaced per
+/// commit. Syncing every 256th commit was about 75 times as fast as syncing each commit, and
+/// doubled the file. Syncing every 64th was half as fast as that. Syncing every 1024th was not
+/// clearly faster, and made the file 4 times as large.
 const SYNC_EVERY: u32 = 256;
 
 /// Options of a [`RedbBackend`].
@@ -51,10 +52,10 @@ impl Default for RedbOptions {
 /// [Buffered](Durability::Buffered) writes are synced like [synced](Durability::Synced) ones, because redb's
 /// unsynced writes don't survive a kill. So make batches large. Opening after a crash reads the whole file.
 ///
-/// [Eventual](Durability::Eventual) writes are not synced, except for every 256th in a row. So a kill loses
-/// at most the last 255 of them. Any other write, [`sync`](Backend::sync), [`flush`](Backend::flush) and
-/// [`compact`](Backend::compact) sync all earlier writes. So does dropping the backend, but that ignores
-/// errors, and does nothing during a panic.
+/// [Eventual](Durability::Eventual) writes are not synced, except for every 256th in a row. So a
+/// kill loses at most the last 255 of them. Any other write, [`sync`](Backend::sync),
+/// [`flush`](Backend::flush) and [`compact`](Backend::compact) sync all earlier writes. Dropping
+/// the backend syncs them, too, but ignores errors, and does nothing during a panic.
 ///
 /// ```
 /// use twiceshy_store::{Backend, Batch, Durability, Keyspace, RedbBackend, RedbOptions};
@@ -74,8 +75,8 @@ impl Default for RedbOptions {
 pub struct RedbBackend {
     /// Only `compact` locks this for writing.
     database: RwLock<Database>,
-    /// The number of eventual writes since the last sync. Locked before the database, until the commit is
-    /// done, so that a sync doesn't miss a write that has just returned.
+    /// The number of eventual writes since the last sync. A commit locks this before the database,
+    /// and holds it until it is done. Otherwise a sync could miss a write that has just returned.
     unsynced: Mutex<u32>,
     options: RedbOptions,
     claims: Claims,
@@ -117,7 +118,7 @@ impl RedbBackend {
 
     fn failed_write(&self, operation: &'static str) -> impl Fn(Error) -> BackendError + '_ {
         move |error| match error {
-            // The file was valid when it was opened.
+            // The file was valid when it was opened, so it was damaged since.
             Error::Corrupted(_) => {
                 let path = self.directory.path().to_owned();
                 BackendError::Halted { path, source: Some(error.into()) }
@@ -203,13 +204,13 @@ impl Backend for RedbBackend {
         self.commit(&Batch::new(), Durability::Synced).map_err(self.failed_write("sync"))
     }
 
-    /// The same as [`sync`](Self::sync).
+    /// Syncs the eventual writes, like [`sync`](Self::sync).
     fn flush(&self) -> Result<()> {
         self.commit(&Batch::new(), Durability::Synced).map_err(self.failed_write("flush"))
     }
 
-    /// Syncs all writes, and compacts the file. Other operations wait in the meantime. Fails while there
-    /// are scans.
+    /// Syncs all writes, and compacts the file. Other operations wait in the meantime. Fails while
+    /// a scan is in use.
     fn compact(&self) -> Result<()> {
         let mut unsynced = self.unsynced();
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);

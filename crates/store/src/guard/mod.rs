@@ -75,9 +75,9 @@ pub fn hash_column(hash: Hash) -> i64 {
 ///   guard again. Until then the guard may answer "absent" for keys that were added, and removing
 ///   one of them may remove another member from the filter.
 /// - While your closure runs, the guard holds a lock on the keys' *stripe*, about 1/512 of all
-///   hashes. Writes in the stripe wait. Reads never wait: if a read finds a mistake in the stripe, a
-///   later write repairs it. Don't write through the guard from within the closure, or while you
-///   hold a connection that the guard's calls to you need: that would deadlock.
+///   hashes. Writes in the stripe wait. Reads never wait: if a read finds a mistake in the stripe,
+///   a later write repairs it. To avoid deadlocks, don't write through the guard from within the
+///   closure, or while you hold a connection that the closure or the guard's queries need.
 /// - When your closure returns `Ok` from an insert, [`Guarded::look_up`] and [`MemberSource::members`] must
 ///   find the keys. When it returns `Ok` from a removal, the key must be gone. If there is a
 ///   transaction, commit it first. If a statement changed no row, return an error instead.
@@ -337,9 +337,10 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
 
     /// Rebuilds the shards of the filter that have become too full or too empty. Returns their number.
     ///
-    /// A guard has no background thread. A write rebuilds a shard that has no room for its key. A lookup
-    /// never rebuilds anything: a mistake that finds no room for its repair is made again. So if many
-    /// absent keys are asked for, or if many keys were removed, call this now and then, in any thread.
+    /// A guard has no background thread. A write rebuilds a shard that has no room for its key. A
+    /// lookup never rebuilds anything: a mistake whose repair finds no room is made again. So if
+    /// many absent keys are asked for, or if many keys were removed, call this now and then, in any
+    /// thread.
     ///
     /// # Errors
     /// The first error: the database can't list keys, or there is not enough memory. Nothing is lost, and
@@ -409,7 +410,8 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
                 let shard = self.maintained.filter.shard_of(hash);
                 if !self.doubts.record(hash, shard, key.borrow().to_owned()) {
                     self.maintained.distrust(hash);
-                    // All doubts may have been settled in between.
+                    // If all doubts were settled in the meantime, nothing else would rebuild the
+                    // shard.
                     if self.doubts.may_trust(shard) {
                         self.maintained.wants_rebuild(shard);
                     }

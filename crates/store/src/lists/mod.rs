@@ -26,8 +26,8 @@ pub use entries::{Entries, ListExport};
 /// - Answers for listed keys are exact, even while other threads change the lists, and after growth, closing
 ///   and crashes.
 /// - [`contains`](Self::contains) never asks the backend.
-/// - An unlisted key is answered "yes" with at most the
-///   [probability](crate::OpenOptions::false_positive_rate) in the options, however many keys are listed.
+/// - The probability of "yes" for an unlisted key is at most the
+///   [rate](crate::OpenOptions::false_positive_rate) in the options, however many keys are listed.
 /// - Acknowledged changes survive the failures that the [durability](crate::OpenOptions::durability) covers.
 /// - A key is on at most one list. Adding it to the other list is an error. A batch is added completely or
 ///   not at all.

@@ -89,12 +89,13 @@ fn empty(sizing: &Sizing) -> Result<Concurrent<QuotientFilter>, BuildError> {
     without_limit(*sizing).build_with(remainder_bits(sizing)?)
 }
 
-/// Returns a sizing without a limit of memory, because lists must keep to their rate.
+/// Returns a sizing without a memory limit, because lists must keep to their false-positive rate.
 fn without_limit(sizing: Sizing) -> Sizing {
     Sizing { memory: None, ..sizing }
 }
 
-/// Returns the number of bits per remainder with which even a full filter keeps to the rate.
+/// Returns the number of bits per remainder with which even a full filter keeps to its
+/// false-positive rate.
 fn remainder_bits(sizing: &Sizing) -> Result<u32, BuildError> {
     let rate = sizing.false_positive_rate;
     let least = f64::exp2(-56.0);

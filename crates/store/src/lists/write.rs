@@ -1,4 +1,4 @@
-//! Writing.
+//! Writing to a list store.
 
 use super::ListStore;
 use crate::backend::{Backend, Batch};
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use twiceshy::Hash;
 
 impl<B: Backend> ListStore<B> {
-    /// Adds a key to the yes list. Returns whether the key is new there.
+    /// Adds a key to the yes list. Returns `true` if the key was not on that list before.
     ///
     /// # Errors
     /// If the key is on the no list or too long, if there is no memory for a larger filter, or if the
@@ -20,7 +20,7 @@ impl<B: Backend> ListStore<B> {
         Ok(self.add_chunk(List::Yes, &[key])? == 1)
     }
 
-    /// Adds a key to the no list. Returns whether the key is new there.
+    /// Adds a key to the no list. Returns `true` if the key was not on that list before.
     ///
     /// # Errors
     /// If the key is on the yes list; otherwise the same errors as [`add_yes`](Self::add_yes).
@@ -28,8 +28,8 @@ impl<B: Backend> ListStore<B> {
         Ok(self.add_chunk(List::No, &[key])? == 1)
     }
 
-    /// Adds many keys to a list, in batches. Each batch is added completely or not at all. Returns how many
-    /// keys are new there.
+    /// Adds many keys to a list, in batches. Each batch is added completely or not at all. Returns
+    /// how many keys were not on that list before.
     ///
     /// # Errors
     /// Returns the same errors as [`add_yes`](Self::add_yes), for any of the keys. Earlier batches stay

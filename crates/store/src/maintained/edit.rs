@@ -1,5 +1,5 @@
-//! The steps that change the filter. The caller holds the hash's stripes. Each step also notes the change
-//! for a rebuild, while it holds the lock of the shard's [writes](super::notes::Writes).
+//! The steps that change the filter. The caller holds the stripes of the hash. Each step also notes
+//! the change for a rebuild, while it holds the lock of the shard's [writes](super::notes::Writes).
 
 use super::notes::Writes;
 use super::upkeep::Change;
@@ -17,14 +17,15 @@ use twiceshy::{
     error::{AdaptError, RemoveError},
 };
 
-/// The most times that members are listed for one hash that is inserted or removed.
+/// The maximum number of listings of members per inserted or removed hash.
 pub(super) const LISTINGS: usize = 32;
 
 impl<F: Shard> MaintainedFilter<F> {
-    /// Ends the write of a key that is certainly absent from the database, and removes the key from the
-    /// filter if `is_held`: if the filter counts the key as a member. The filter may ask for the members
-    /// near it. `others` are in the filter, but not in the database. If the key can't be removed, it stays
-    /// as a ghost. In a store, that is also so if there is no room for the trace of a repair.
+    /// Ends the write of a key that is certainly absent from the database. If `is_held` returns
+    /// `true`, the filter counts the key as a member, so this removes the key from the filter. The
+    /// filter may need a listing of the members near it. `others` are in the filter, but not in the
+    /// database. A key that can't be removed stays as a ghost. In a store, that includes a key
+    /// whose removal has no room for the trace of a repair.
     pub(super) fn remove_hash<S: Source>(
         &self,
         source: &S,
@@ -32,7 +33,7 @@ impl<F: Shard> MaintainedFilter<F> {
         others: &[Hash],
         is_held: impl Fn(&Writes) -> bool,
     ) {
-        // Listing members may panic.
+        // If listing the members panics, the key stays as a ghost.
         let in_flight = scopeguard::guard((), |()| self.leave_ghost(hash));
         let mut listed: Option<(Claim, Vec<Member>)> = None;
         for _ in 0..LISTINGS {
@@ -77,8 +78,9 @@ impl<F: Shard> MaintainedFilter<F> {
         self.counters.add(Count::GhostsLeft, 1);
     }
 
-    /// Repairs the mistake of a claim, whose query is not a member. `members` are all members in `interval`.
-    /// Returns whether the filter has changed. If not, it doesn't make the mistake any more.
+    /// Repairs the mistake of a claim, whose query is not a member. `members` are all members in
+    /// `interval`. Returns whether the filter has changed. `false` means that the mistake was gone
+    /// already.
     pub(super) fn adapt<S: Source>(
         &self,
         mut claim: Claim,
@@ -113,10 +115,11 @@ impl<F: Shard> MaintainedFilter<F> {
                     self.is_changed.fetch_or(has_changed, Ordering::Release);
                     return Ok(has_changed);
                 }
-                // The claim is older than the lock, the shard was rebuilt, or a member that shares the
-                // claim's version came or went.
+                // The claim is older than the lock, the shard was rebuilt, or a member that shares
+                // the claim's version was added or removed.
                 Err(AdaptError::Stale) => {}
-                // The next claim may name more members, so that other repairs can be forgotten.
+                // The next claim may name more members. Then the filter can forget other repairs to
+                // make room.
                 Err(AdaptError::Crowded) if crowded.as_ref() != Some(&suspects) => {
                     crowded = Some(suspects);
                 }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::RangeInclusive;
 use twiceshy::{Hash, concurrent::Shard, error::InsertError};
 
-/// The result of work that holds stripes and needs room in the filter. Unless it is done, nothing was
-/// changed.
+/// The result of work that holds stripes and needs room in the filter. If it isn't `Done`, nothing
+/// was changed.
 pub(super) enum Tried<T, E> {
     Done(T),
     /// A shard was rebuilt meanwhile. The work must begin again.
@@ -29,35 +29,35 @@ impl<T, E> Tried<T, E> {
     }
 }
 
-/// Work that was tried, unless the database failed.
+/// The result of such work, or the error of the database.
 pub(super) type Attempt<T, E> = Result<Tried<T, E>, E>;
 
-/// What the filter holds of a key that is about to be written.
+/// Whether the filter holds a key that is about to be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Entered {
     /// This write has inserted the key.
     New,
-    /// The key was there already.
+    /// The filter held the key already.
     Before,
-    /// Nothing, because the shard isn't ready.
+    /// The key was not inserted, because the shard isn't ready.
     Nothing,
 }
 
-/// Writes that are in flight. Those that are not ended when this is dropped end in doubt.
+/// Writes in flight. Dropping this ends the remaining ones with an unknown outcome.
 struct InFlight<'a, F: Shard> {
     maintained: &'a MaintainedFilter<F>,
     writes: SmallVec<[(Hash, Entered); 1]>,
 }
 
 impl<F: Shard> InFlight<'_, F> {
-    /// Ends all writes, which have succeeded.
+    /// Ends all writes as successful.
     fn succeed(mut self) {
         for (hash, _) in self.writes.drain(..) {
             self.maintained.writes(hash).end(hash, true);
         }
     }
 
-    /// Ends all writes, which did not happen. The keys that are new in the filter are removed from it.
+    /// Ends all writes as not done, and removes the new keys from the filter.
     fn undo(mut self, source: &impl Source) {
         while let Some((hash, entered)) = self.writes.pop() {
             match entered {
@@ -71,10 +71,10 @@ impl<F: Shard> InFlight<'_, F> {
         }
     }
 
-    /// Ends all writes, which may or may not have happened.
+    /// Ends all writes with an unknown outcome.
     fn doubt<S: Source>(mut self) {
         for (hash, entered) in self.writes.drain(..) {
-            // A key that is in doubt counts as a member, and a key that was there before stays.
+            // A new key of a guard is in doubt now, and counts as a member.
             let is_ghost = match entered {
                 Entered::New => S::LEAVES_GHOSTS,
                 Entered::Before => false,
@@ -88,8 +88,8 @@ impl<F: Shard> InFlight<'_, F> {
         }
     }
 
-    /// Returns the hashes that the filter may hold although the database doesn't. A filter that was built
-    /// meanwhile holds all hashes in flight.
+    /// Returns the hashes that the filter may hold although the database doesn't. A filter that was
+    /// built meanwhile holds all hashes in flight.
     fn new_hashes(&self) -> SmallVec<[Hash; 8]> {
         let may_be_new = |&&(_, entered): &&(Hash, Entered)| entered != Entered::Before;
         self.writes.iter().filter(may_be_new).map(|&(hash, _)| hash).collect()
@@ -108,7 +108,7 @@ impl<F: Shard> Drop for InFlight<'_, F> {
 pub(crate) struct Admitted<'a, F: Shard> {
     is_new: SmallVec<[bool; 8]>,
     in_flight: InFlight<'a, F>,
-    // The last field, so that no other write of these keys begins before theirs have ended.
+    // This is the last field, so that the stripes are unlocked only after the writes have ended.
     locked: Locked<'a>,
 }
 
@@ -165,8 +165,8 @@ impl<F: Shard> MaintainedFilter<F> {
         written
     }
 
-    /// Inserts a key into the filter and writes it to the database, unless it is no longer wanted once its
-    /// stripe is locked.
+    /// Locks a key's stripe and calls `is_wanted`. If the key is still wanted, inserts it into the
+    /// filter and writes it to the database.
     pub(crate) fn write_if<S: Source>(
         &self,
         source: &S,
@@ -234,8 +234,9 @@ impl<F: Shard> MaintainedFilter<F> {
             }
             let was_ready = self.is_ready(hash);
             let maybe = was_ready && self.filter.contains(hash);
-            // While members are still missing from the listing, the filter may lack a key that is there. Then a
-            // store in doubt lists the key again.
+            // Until the listing of members is complete, the filter may lack a key that the database
+            // has. If a write is in doubt then, treat the key as new, so that the store lists it
+            // again.
             let may_lack = !self.is_complete() && source.doubt(hash) != Doubt::None;
             is_new[at] = !maybe || may_lack || !self.counted(|| is_there(at))?;
             candidates.push(Candidate { hash, is_new: is_new[at], was_ready });
@@ -244,7 +245,7 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(tried.map(|in_flight| Admitted { is_new, in_flight, locked }))
     }
 
-    /// Begins the writes of keys, all or none, and inserts the new ones into the filter.
+    /// Begins all of these writes or none, and inserts the new keys into the filter.
     fn admit<S: Source>(
         &self,
         source: &S,
@@ -283,7 +284,8 @@ impl<F: Shard> MaintainedFilter<F> {
             let mut writes = self.writes(hash);
             if !self.is_ready(hash) {
                 if self.policy.is_listed() {
-                    // A list answers without asking the database.
+                    // A list answers without asking the database, so it needs a shard that is
+                    // ready.
                     return Ok(Tried::NoRoom(hash, InsertError::Mismatch.into()));
                 }
                 // The shard will be built from the database and from the notes.
@@ -299,8 +301,8 @@ impl<F: Shard> MaintainedFilter<F> {
                 return Ok(Tried::Done((Entered::Before, Vec::new())));
             }
             let mut mistakes = Vec::new();
-            // A smaller shard may have replaced the one that the stripes were locked for. Then they may
-            // cover too little, and lack mistakes.
+            // The shard may have been replaced by a smaller one since the stripes were locked. Then
+            // they may cover too little, and lack mistakes.
             if !S::KEEPS_RECORDS || self.filter.has_repairs_near(hash) {
                 let suspects = self.filter.suspects(hash);
                 if !locked.covers(&suspects) {
@@ -329,7 +331,8 @@ impl<F: Shard> MaintainedFilter<F> {
                     writes.begin(hash);
                     drop(writes);
                     self.changed(hash, Change::Addition);
-                    // The filter keeps the new member apart from them, which is a repair in advance.
+                    // The filter keeps the new member apart from these mistakes, which counts as
+                    // repairing them.
                     self.counters.add(Count::Repairs, mistakes.len() as u64);
                     return Ok(Tried::Done((Entered::New, mistakes)));
                 }
@@ -358,12 +361,13 @@ impl<F: Shard> MaintainedFilter<F> {
         })
     }
 
-    /// Calls `work`, which inserts or repairs hashes. If a shard of the filter has no room, has the shard
-    /// rebuilt and calls `work` again. If the shard can't be rebuilt, or has no room again and again, it
-    /// answers "maybe" until it is rebuilt, and needs no room.
+    /// Calls `work`, which inserts or repairs hashes. If a shard of the filter has no room, makes
+    /// room by rebuilding it, and calls `work` again. If the shard can't be rebuilt, or has no room
+    /// again and again, it answers "maybe" until it is rebuilt. Until then it needs no room.
     ///
     /// # Errors
-    /// Only lists fail because there is no room, because they answer without asking the database.
+    /// Only lists return an error if there is no room, because they answer without asking the
+    /// database.
     pub(super) fn making_room<S: Source, T>(
         &self,
         source: &S,

@@ -1,11 +1,11 @@
-//! Mistakes that are kept in memory: those of guards and lists. They are in the stripes.
+//! Counts the mistakes that guards and lists keep in memory. The stripes hold the mistakes.
 
 use crate::stripes::{Locked, Mistakes};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use twiceshy::Hash;
 
-/// The number of mistakes in all stripes, and their bytes. Reading these takes no stripe, which a call of the
-/// database may hold for a long time.
+/// The number of mistakes in all stripes, and their bytes. Reading these locks no stripe, because a
+/// database call may hold a stripe for a long time.
 #[derive(Default)]
 pub(super) struct Kept {
     len: AtomicUsize,
@@ -31,7 +31,7 @@ impl Kept {
         self.change(locked.stripe_mut(mistake), |mistakes| mistakes.remove(mistake))
     }
 
-    /// Removes a mistake from the same stripe, preferring one other than `mistake`.
+    /// Removes one mistake from the stripe of `mistake`, preferring a different one.
     pub(super) fn evict(&self, locked: &mut Locked<'_>, mistake: Hash) {
         self.change(locked.stripe_mut(mistake), |mistakes| mistakes.evict(mistake));
     }
@@ -39,7 +39,7 @@ impl Kept {
     fn change<T>(&self, mistakes: &mut Mistakes, change: impl FnOnce(&mut Mistakes) -> T) -> T {
         let (len, bytes) = (mistakes.len(), mistakes.memory_usage());
         let changed = change(mistakes);
-        // The sums wrap around, and come out right.
+        // A difference below zero wraps around, and so does the sum, so the totals are right.
         self.len.fetch_add(mistakes.len().wrapping_sub(len), Ordering::Relaxed);
         self.bytes.fetch_add(mistakes.memory_usage().wrapping_sub(bytes), Ordering::Relaxed);
         changed
@@ -52,7 +52,7 @@ mod tests {
     use crate::stripes::Stripes;
 
     #[test]
-    fn mistakes_are_counted_as_they_come_and_go() {
+    fn counters_follow_inserted_and_removed_mistakes() {
         let (stripes, kept): (Stripes, _) = (Stripes::new(), Kept::default());
         let hash = |number: u128| Hash::from_u128(number << 100);
         let mut locked = stripes.lock([Hash::MIN..=Hash::MAX]);

@@ -19,8 +19,8 @@ impl<F: Shard> MaintainedFilter<F> {
         self.filter.contains_many(hashes, answers);
     }
 
-    /// Repairs mistakes, writes them to the database, and lists them. Returns how many are new.
-    /// `may_list` is called for each new mistake that may be a member.
+    /// Repairs mistakes, writes them to the database, and adds them to the list in memory. Returns
+    /// how many are new on the list. Calls `may_list` for each new mistake that may be a member.
     pub(crate) fn list_mistakes<S: Source>(
         &self,
         source: &S,
@@ -34,13 +34,13 @@ impl<F: Shard> MaintainedFilter<F> {
         let mut count = 0;
         for (&hash, _) in hashes.iter().zip(&is_new).filter(|&(_, &is_new)| is_new) {
             self.kept.insert(&mut locked, hash);
-            // A rebuild may have read the mistakes already.
+            // A rebuild that is under way may have read the list already.
             self.writes(hash).note_mistake(hash);
             count += 1;
         }
         drop(locked);
-        // A shard that was rebuilt since the mistakes were repaired may make them again. From now on, a
-        // rebuild knows them.
+        // If a shard was rebuilt after the mistakes were repaired, it may make them again. Later
+        // rebuilds know the mistakes.
         self.making_room(source, hashes, || self.repair_listed(source, hashes))?;
         Ok(count as u64)
     }
@@ -69,7 +69,7 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(Tried::Done((locked, is_new)))
     }
 
-    /// Repairs listed mistakes that the filter makes.
+    /// Repairs those listed mistakes that the filter still makes.
     fn repair_listed<S: Source>(&self, source: &S, hashes: &[Hash]) -> Attempt<(), S::Error> {
         for &hash in hashes {
             let locked = self.lock(&[hash]);

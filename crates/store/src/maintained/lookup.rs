@@ -150,10 +150,10 @@ impl<F: Shard> MaintainedFilter<F> {
         self.counters.add(if is_there { Count::TruePositives } else { Count::Unfiltered }, 1);
         let is_member = is_there && (is_complete || is_listed()?);
         let epoch = self.begin(hash);
-        // A filter that is built while the key is in flight counts the key.
+        // A filter that was built while the key was in flight holds the key.
         let is_held = |writes: &Writes| is_member || writes.epoch != epoch;
         let in_flight = scopeguard::guard((), |()| self.leave_ghost(hash));
-        // A rebuild may have settled the doubt before the key was in flight.
+        // A rebuild may have ended the doubt just before the key was in flight.
         let doubt = source.doubt(hash);
         if !is_there && doubt == Doubt::None {
             ScopeGuard::into_inner(in_flight);
@@ -183,8 +183,9 @@ impl<F: Shard> MaintainedFilter<F> {
         writes.epoch
     }
 
-    /// Removes a key from the reverse map alone, if that is still wanted when its stripe is held. The filter
-    /// may have the key, which is a ghost then.
+    /// Locks a key's stripe and calls `is_wanted`. If the change is still wanted, calls `change` to
+    /// remove the key from the reverse map, but not from the filter. If the filter holds the key,
+    /// the key is a ghost then.
     pub(crate) fn leaving_ghost<E>(
         &self,
         hash: Hash,
@@ -213,8 +214,9 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Ends the doubt about a key. The filter forgets the key unless it is in the database. Returns
-    /// whether the database has the key. `settle` removes the record of the doubt and returns `true`. If a
-    /// later write is in doubt, it keeps the record and returns `false`.
+    /// whether the database has the key. `settle` removes the record of the doubt and returns
+    /// `true`. If a later write of the key is in doubt, `settle` keeps the record and returns
+    /// `false`.
     pub(crate) fn settle<E>(
         &self,
         source: &impl Source,
@@ -224,7 +226,7 @@ impl<F: Shard> MaintainedFilter<F> {
     ) -> Result<bool, E> {
         let mut locked = self.lock(&[hash]);
         let is_there = self.counted(is_there)?;
-        // While the key is neither in doubt nor in flight, a rebuild could miss it.
+        // Begin a write, because a rebuild could miss a key that is neither in doubt nor in flight.
         let epoch = self.begin(hash);
         let in_flight = scopeguard::guard((), |()| self.leave_ghost(hash));
         let is_settled = settle();

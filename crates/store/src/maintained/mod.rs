@@ -13,12 +13,13 @@
 //!    stripe is held, a listing of its hashes stays true.
 //! 3. *Lookups* take no stripe. "Absent" is final, because of 1. "Maybe" carries a claim, and the database is
 //!    asked.
-//! 4. *Repairs* use the claim of the lookup, so the filter is asked once. The claim may be older than the
-//!    lock. Under the lock, the members in the claim's interval are listed. If the key is one of them, it was
-//!    written in the meantime, and there is nothing to repair. Otherwise the filter gets the claim and the
-//!    listing. It refuses a claim if a member near it came or went since, or if its shard was rebuilt; then it
-//!    is asked again, under the lock, and the members are listed again. A lookup only tries to lock the
-//!    stripes. If another thread holds them, the repair is [made later](repair).
+//! 4. *Repairs* use the claim of the lookup, so the filter is asked once. The claim may be older
+//!    than the lock. Under the lock, the members in the claim's interval are listed. If the key is
+//!    one of them, it was written in the meantime, and there is nothing to repair. Otherwise the
+//!    filter gets the claim and the listing. It refuses the claim if a member near it was added or
+//!    removed since, or if its shard was rebuilt. Then the filter is asked again, under the lock,
+//!    and the members are listed again. A lookup only tries to lock the stripes. If another thread
+//!    holds them, the repair is [made later](repair).
 //! 5. *Kept mistakes.* A new member is inserted apart from the kept mistakes near it, in one step, so no
 //!    lookup sees it collide with them. A guard and a list keep their mistakes in memory, in the stripes. A
 //!    store keeps them as [records](records) in the database. It reads them only if the filter shows a trace
@@ -94,13 +95,14 @@ pub(crate) trait Source:
         Ok(false)
     }
 
-    /// Writes new records, and deletes others that may not exist. They need not survive a crash.
+    /// Writes the `new` records, and deletes the `forgotten` ones, which need not exist. A crash
+    /// may undo this.
     fn write_records(&self, _new: &[Hash], _forgotten: &[Hash]) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// Returns whether an earlier write of this key may take effect although it can't be seen now. The
-    /// caller holds the key's stripe.
+    /// Returns whether an earlier write of a key, which isn't visible now, may still take effect.
+    /// The caller holds the key's stripe.
     fn doubt(&self, hash: Hash) -> Doubt;
 
     /// Whether a failed write can leave a fingerprint (a *ghost*) in any shard. Repairs drop ghosts. If this
@@ -124,8 +126,8 @@ pub(crate) trait Source:
         true
     }
 
-    /// Returns whether a shard that was rebuilt may be trusted, if that was so when its listing began. It
-    /// may not if a key in doubt has found no room since.
+    /// Returns whether a rebuilt shard may be trusted, given that [`may_trust`](Self::may_trust)
+    /// was true when its listing began. It may not if a key in doubt has found no room since.
     fn trust(&self, _shard: usize) -> bool {
         true
     }
@@ -145,8 +147,8 @@ pub(crate) enum Doubt {
 /// Whether mistakes are found by lookups or listed by the user, and how many are kept.
 #[derive(Clone, Copy)]
 pub(crate) enum Policy {
-    /// Mistakes are found by lookups. If `repaired`, they are repaired, and up to `kept` are kept. If that is
-    /// `None`, only rebuilds thin out the records.
+    /// Mistakes are found by lookups. If `repaired`, they are repaired, and up to `kept` are kept.
+    /// If `kept` is `None`, there is no limit, but rebuilds thin out the records.
     Found { repaired: bool, kept: Option<usize> },
     /// Mistakes are listed by the user. All are kept, and none may ever be made. `rate` is the share of
     /// random keys that the filter would be wrong about without repairs.
@@ -159,7 +161,7 @@ impl Policy {
         matches!(self, Self::Found { repaired: true, .. })
     }
 
-    /// Returns how many mistakes are kept, at least 1.
+    /// Returns the maximum number of kept mistakes, which is at least 1.
     fn kept(self) -> usize {
         match self {
             Self::Found { kept: Some(kept), .. } => kept.max(1),
@@ -167,7 +169,7 @@ impl Policy {
         }
     }
 
-    /// Returns whether the user lists the mistakes, which the filter must then never make.
+    /// Returns whether the user lists the mistakes. Then the filter must never make them.
     fn is_listed(self) -> bool {
         matches!(self, Self::Listed { .. })
     }
@@ -183,8 +185,8 @@ impl Policy {
     }
 }
 
-/// Returns the most bytes of memory that a filter with this many shards takes besides its shards: locks,
-/// counters, full queues, and the state of the shards.
+/// Returns the maximum memory of a filter with this many shards, in bytes, except for the filters of
+/// its shards: locks, counters, full queues, and the state of the shards.
 pub(crate) fn fixed_bytes(shards: usize) -> u64 {
     const LOCKS_AND_COUNTERS: u64 = 16 << 10;
     LOCKS_AND_COUNTERS + records::MOST_BYTES + repair::MOST_BYTES + shards as u64 * SHARD_BYTES
@@ -211,10 +213,10 @@ pub(crate) struct MaintainedFilter<F> {
     counters: Counters,
 }
 
-/// What is known about a shard, besides its filter.
+/// The state of a shard, except for its filter.
 struct Upkept {
-    /// Whether the shard holds all of its members. Otherwise it answers "maybe". It becomes ready, or
-    /// ceases to be, only under the lock of `writes`.
+    /// Whether the shard holds all of its members. Otherwise it answers "maybe". This changes only
+    /// under the lock of `writes`.
     is_ready: AtomicBool,
     /// The longest distance between a query and a member that the filter could confuse with it, in units
     /// of 2^64, rounded up.
@@ -228,12 +230,12 @@ struct Upkept {
     failures: AtomicU32,
     /// Whether the members don't fit into the limit of memory.
     is_given_up: AtomicBool,
-    /// Number of changes, and after how many of them the shard is looked at.
+    /// Number of changes. Once per `period` changes, the shard is checked for the need of a rebuild.
     changes: AtomicU32,
     period: AtomicU32,
     /// Number of members that were removed since the shard was last rebuilt.
     removals: AtomicU32,
-    /// By how many microseconds a write is delayed.
+    /// The delay of a write, in microseconds.
     delay: AtomicU32,
 }
 
@@ -272,7 +274,7 @@ impl<F: Shard> MaintainedFilter<F> {
         sizes: ShardSizes,
         policy: Policy,
     ) -> Self {
-        // Shards are rebuilt instead.
+        // Shards are rebuilt instead of doubled.
         filter.stop_growing();
         Self {
             sizes,
@@ -326,7 +328,7 @@ impl<F: Shard> MaintainedFilter<F> {
         self.upkept(hash).is_ready.store(false, Ordering::Release);
     }
 
-    /// Ends the write of a hash that the database may or may not have. The filter keeps it.
+    /// Ends the write of a hash that the database may or may not have. The filter keeps the hash.
     fn leave_ghost(&self, hash: Hash) {
         self.counters.add(Count::GhostsLeft, 1);
         self.writes(hash).end_unknown(hash);
@@ -377,8 +379,8 @@ impl<F: Shard> MaintainedFilter<F> {
         })
     }
 
-    /// Locks all hashes that the filter could confuse with these. A shard that is rebuilt meanwhile may
-    /// confuse more: then the lock is taken again.
+    /// Locks all hashes that the filter could confuse with these. If a shard is rebuilt meanwhile
+    /// and confuses more hashes, locks again.
     fn lock(&self, hashes: &[Hash]) -> Locked<'_> {
         loop {
             let reaches = self.reaches(hashes);
@@ -461,8 +463,8 @@ fn duration(nanoseconds: &AtomicU64) -> Duration {
     Duration::from_nanos(nanoseconds.load(Ordering::Relaxed))
 }
 
-/// Returns the intervals around hashes that reach this far, in units of 2^64. Finding the exact intervals would
-/// take longer.
+/// Returns the interval around each hash that reaches this far on both sides, in units of 2^64.
+/// Finding the exact intervals would take longer.
 fn around(hashes: &[Hash], reaches: &[u64]) -> impl Iterator<Item = RangeInclusive<Hash>> {
     hashes.iter().zip(reaches).map(|(hash, &reach)| {
         let (hash, reach) = (hash.as_u128(), u128::from(reach) << 64);

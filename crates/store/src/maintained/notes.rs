@@ -1,4 +1,4 @@
-//! What happens to a shard while it is rebuilt.
+//! Notes about the writes to a shard while it is rebuilt.
 //!
 //! A rebuild lists the members of a shard without stopping the writers. So that it misses none of their
 //! writes, every write *notes* whether its key is present or absent, in the same step in which it changes
@@ -10,8 +10,8 @@
 //!   the last one. Writers of one key exclude each other.
 //! - The latest note of a key is true from the moment when the key's write has ended: "present" unless the
 //!   database certainly lacks the key. While a write is in flight or in doubt, its note is "present".
-//! - A key without a note is as the listing says: no write of it began, or was under way, since the listing
-//!   began.
+//! - For a key without a note, the listing is right: no write of the key began, or was under way,
+//!   since the listing began.
 
 use crate::census::Census;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -23,16 +23,16 @@ use twiceshy::Hash;
 #[derive(Default)]
 pub(super) struct Writes {
     in_flight: HashSet<Hash>,
-    /// In a box, because most shards aren't being rebuilt.
+    /// This is in a box, because most shards aren't being rebuilt.
     notes: Option<Box<Notes>>,
-    /// The number of rebuilds that have ended. A table that replaced another one counts every key that was
-    /// in flight at that moment once.
+    /// The number of filters that rebuilds have swapped in. A filter that was swapped in holds each
+    /// key that was in flight at that moment, once.
     pub(super) epoch: u64,
     /// Whether the filter may hold a hash that the database lacks.
     pub(super) has_ghosts: bool,
 }
 
-/// The changes to a shard since a rebuild has last looked.
+/// The changes to a shard since the rebuild last took notes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Notes {
     /// For each key that was written, whether it is present.
@@ -101,9 +101,10 @@ impl Writes {
         }
     }
 
-    /// Starts to take notes for a rebuild, unless another one is under way. Returns whether it does.
-    /// `in_doubt` returns the keys whose earlier writes may still take effect. It is called after the keys in
-    /// flight were noted: a write that ends in doubt records the doubt first.
+    /// Starts to take notes for a rebuild, unless another rebuild is under way. Returns whether it
+    /// started. `in_doubt` returns the keys whose earlier writes may still take effect. It is
+    /// called after the keys in flight were noted, because a write that ends in doubt records the
+    /// doubt first.
     #[must_use]
     pub(super) fn start_notes(&mut self, in_doubt: impl FnOnce() -> Vec<Hash>) -> bool {
         if self.notes.is_some() {
@@ -121,12 +122,12 @@ impl Writes {
         self.notes.as_deref_mut().map(mem::take).unwrap_or_default()
     }
 
-    /// Ends the notes of a rebuild that has failed.
+    /// Stops taking notes, because the rebuild has failed.
     pub(super) fn stop_notes(&mut self) {
         self.notes = None;
     }
 
-    /// Ends the notes of a rebuild that swaps its filter in now.
+    /// Stops taking notes, because the rebuild swaps its filter in now.
     pub(super) fn swapped(&mut self, has_ghosts: bool) {
         self.notes = None;
         self.epoch += 1;
@@ -158,7 +159,7 @@ impl Roll {
         self.listed.binary_search(&hash).is_ok()
     }
 
-    /// Returns about how many members there are: those that were listed.
+    /// Returns the number of listed members, which is about the number of members.
     pub(super) fn len(&self) -> usize {
         self.listed.len()
     }
@@ -220,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_roll_is_a_set(
+        fn roll_behaves_like_a_set(
             listed in prop::collection::vec(any::<u8>(), 0..40),
             changes in prop::collection::vec((any::<u8>(), any::<bool>(), any::<bool>()), 0..80),
             first: u8, last: u8,

@@ -1,14 +1,14 @@
 //! Rebuilding and validating the filter.
 //!
-//! A shard is rebuilt beside the old one, and swapped in. Recovery after a crash, growth, shrinking and
-//! the renewal of a shard that repairs have filled are all this one operation. Nobody waits for it, except
-//! for the step that swaps:
+//! A new filter is built beside the shard's old one, and then swapped in. Recovery after a crash,
+//! growth, shrinking, and making room for more repairs all use this one operation. Other threads
+//! wait only for the step that swaps:
 //!
 //! 1. Start to take [notes](super::notes): every write that is in flight or in doubt is noted as present.
 //! 2. List the members, without a lock and without a snapshot of the database.
-//! 3. Amend the list with the notes, build the new filter from it, and repeat in rounds while there are many
-//!    new notes. A round first amends the list, and then applies the changes to the new filter. If that has
-//!    no room, it is built again, larger, from the amended list.
+//! 3. Amend the list with the notes, build the new filter from it, and repeat in rounds while there
+//!    are many new notes. A round first amends the list, and then applies the changes to the new
+//!    filter. If the new filter has no room, it is built again, larger, from the amended list.
 //! 4. In one step: apply the rest of the notes, and swap the new filter in.
 
 use super::notes::{Notes, Roll};
@@ -37,10 +37,10 @@ fn threads() -> usize {
     available_parallelism().map_or(1, usize::from).min(4)
 }
 
-/// The most notes that are applied in the step that swaps, unless writers are too fast.
+/// The maximum number of notes for the step that swaps. If writers are too fast, there may be more.
 const LAST_ROUND: usize = 64;
 
-/// The most rounds before the swap.
+/// The maximum number of rounds before the swap.
 const ROUNDS: usize = 8;
 
 /// A shard that is being rebuilt.
@@ -75,7 +75,7 @@ pub(crate) struct Rebuilt {
     pub(crate) is_swapped: bool,
 }
 
-/// Ends the notes of a rebuild that doesn't come to its end.
+/// Ends the notes when it is dropped, unless the rebuild has succeeded.
 struct Noting<'a, F: Shard>(Option<&'a MaintainedFilter<F>>, usize);
 
 impl<F: Shard> Drop for Noting<'_, F> {
@@ -87,8 +87,8 @@ impl<F: Shard> Drop for Noting<'_, F> {
 }
 
 impl<F: Shard> MaintainedFilter<F> {
-    /// Rebuilds a shard from the database, with room for `more` entries besides its members. Waits for the
-    /// rebuilds of other shards, so that only one takes memory at a time.
+    /// Rebuilds a shard from the database, with room for `more` entries besides its members. To
+    /// save memory, waits until no other shard is being rebuilt.
     pub(crate) fn rebuild_shard<S: Source>(
         &self,
         source: &S,
@@ -107,7 +107,8 @@ impl<F: Shard> MaintainedFilter<F> {
     ) -> Result<Rebuilt, S::Error> {
         let hashes = self.filter.shard_hashes(shard);
         while !self.writes_of(shard).start_notes(|| source.doubts(&hashes)) {
-            // Another thread rebuilds the shard. Its listing may be older than this call.
+            // Another thread is rebuilding the shard. Wait for it, and rebuild the shard again,
+            // because the other thread's listing may be older than this call.
             sleep(Duration::from_millis(1));
         }
         let start = Instant::now();
@@ -195,10 +196,10 @@ impl<F: Shard> MaintainedFilter<F> {
         with_ghosts.try_for_each(|shard| self.rebuild_shard(source, shard, 0).map(drop))
     }
 
-    /// Rebuilds all shards with several threads, because reading takes longest, and each shard is read
-    /// separately. The current thread first does other work. `goes_on` is called before each shard, and
-    /// returns whether to rebuild this shard and the rest. `on_shard` is called after each shard, by the
-    /// thread that has rebuilt it.
+    /// Rebuilds all shards with several threads, because reading takes longest, and each shard is
+    /// read separately. The current thread calls `first` before it rebuilds shards. Each thread
+    /// calls `goes_on` before each shard, and stops if it returns `false`. After each shard, it
+    /// calls `on_shard`.
     pub(crate) fn rebuild_all<S, T>(
         &self,
         source: &S,
@@ -268,8 +269,8 @@ impl<F: Shard> MaintainedFilter<F> {
 struct NoRoom;
 
 impl<F: Shard> Rebuild<'_, F> {
-    /// Checks that no key is on both lists, if the user lists the mistakes. A key that was written
-    /// meanwhile may have changed lists.
+    /// Checks that no key is on both lists, if the user lists the mistakes. Skips keys that were
+    /// written meanwhile, because they may have moved to the other list.
     fn check_lists(&self, notes: &Notes) -> Result<(), BuildError> {
         let is_on_both = |mistake: &&Hash| {
             self.members.contains(**mistake) && !notes.keys.contains_key(*mistake)
@@ -303,7 +304,7 @@ impl<F: Shard> Rebuild<'_, F> {
                 continue;
             }
             applied = if is_present { self.insert(hash, new) } else { self.remove(hash, new) };
-            // A mistake that was a member for a while isn't repaired.
+            // A mistake that was a member until now isn't repaired yet.
             let near = if is_present { new.suspects(hash) } else { hash..=hash };
             mistakes.extend(self.mistakes.range(near));
         }
@@ -378,8 +379,9 @@ impl<F: Shard> Rebuild<'_, F> {
                 }
                 // Counters, repairs and uneven hashes take more room than the members alone.
                 Ok(_) | Err(BuildError::Full { .. }) if slots < most => slots += slots / 8 + 16,
-                // Members come first: mistakes that aren't repaired now may be made again. The plan may also
-                // be from a machine with more memory.
+                // Drop the mistakes, because members come first. Mistakes that aren't repaired now
+                // may be made again. Also, the planned size may come from a machine with more
+                // memory.
                 Err(BuildError::Memory { .. }) if may_save && !maintained.policy.is_listed() => {
                     may_save = false;
                     mistakes = &[];
@@ -399,7 +401,7 @@ impl<F: Shard> Rebuild<'_, F> {
         ((self.members.len() + self.mistakes.len()) * size_of::<Hash>()) as u64
     }
 
-    /// Counts the memory of the rebuild.
+    /// Sets the memory that this rebuild takes, and updates the total.
     fn count_bytes(&mut self, bytes: u64) {
         let all = &self.maintained.upkeep.rebuild_bytes;
         all.fetch_add(bytes, Ordering::Relaxed);

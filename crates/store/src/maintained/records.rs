@@ -1,15 +1,15 @@
-//! Records of repaired mistakes, which are on their way to the database.
+//! The records of repaired mistakes, and the queue in which they wait to be written.
 //!
-//! A [`Store`](crate::Store) keeps no mistakes in memory. The database keeps a *record* of each repaired
-//! mistake, which is read in two cases: when a shard is rebuilt, and when a new member lands where the
-//! filter [shows](twiceshy::concurrent::Shard::has_repairs_near) that something was repaired. A repair
-//! queues its record in memory, and somebody else writes it: a later put or delete, a background thread,
-//! or closing. So a lookup never writes.
+//! A [`Store`](crate::Store) keeps no mistakes in memory. The database keeps a *record* of each
+//! repaired mistake, which is read in two cases: when a shard is rebuilt, and when a new member
+//! lands where the filter [shows](twiceshy::concurrent::Shard::has_repairs_near) that something was
+//! repaired. A repair queues its record in memory. A later put or delete, the background thread, or
+//! closing writes the queue to the database. So a lookup never writes.
 //!
 //! # Invariants
-//! 1. A repair queues its record *before* it changes the filter. If the queue is full, it doesn't happen.
-//!    So every mistake that the current build of a shard has repaired has a record, in the queue or in the
-//!    database, unless the record was forgotten to make room for others.
+//! 1. A repair queues its record *before* it changes the filter. If the queue is full, the repair
+//!    isn't made. So every mistake that the current build of a shard has repaired has a record, in
+//!    the queue or in the database, unless the record was forgotten to make room for others.
 //! 2. A record leaves the queue only after it was written. A reader reads the queue first, and then the
 //!    database, so it sees every record that moves in the meantime.
 //! 3. Records are written and deleted by one thread at a time, which holds `moving`. A rebuild that thins
@@ -29,14 +29,15 @@ use std::ops::RangeInclusive;
 use std::sync::{PoisonError, TryLockError};
 use twiceshy::{Hash, concurrent::Shard};
 
-/// The most records that wait in memory.
+/// The maximum number of records in the queue.
 const MOST: usize = 1024;
 
-/// The most bytes of memory that queued records take, about: a tree fills its nodes to two thirds.
+/// The approximate memory of a full queue, in bytes. Tree nodes are about two thirds full.
 pub(super) const MOST_BYTES: u64 = (MOST * size_of::<Hash>() * 3 / 2) as u64;
 
-/// A rebuilt shard keeps at least this many records of earlier builds, or one per `MEMBERS` of its members.
-/// With fresh remainders, few of these mistakes would come back, and all take memory during a rebuild.
+/// The maximum number of records of earlier builds that a rebuilt shard keeps, unless one per
+/// `MEMBERS` of its members is more. With fresh remainders, few of these mistakes would come back,
+/// and all take memory during a rebuild.
 const FEW: usize = 64;
 const MEMBERS: usize = 4;
 
@@ -54,8 +55,8 @@ pub(super) struct Records {
     written: AtomicUsize,
     /// Whether the database may have records.
     may_be_written: AtomicBool,
-    /// The first record that was not counted yet since the store was opened, or `None` if all were. A thread
-    /// that holds this may take `moving`.
+    /// The first record that was not counted yet since the store was opened, or `None` if all were
+    /// counted. A thread that holds this lock may take `moving`.
     counted: Mutex<Option<Hash>>,
 }
 
@@ -75,8 +76,8 @@ impl Default for Records {
 #[derive(Default)]
 struct State {
     queue: BTreeSet<Hash>,
-    /// Records to delete after a rebuild. The value is the number of the rebuild, and whether the record is a
-    /// surplus one. Otherwise, its key is a member.
+    /// Records to delete after a rebuild. The value holds the number of the rebuild, and why the
+    /// record is deleted: because it is surplus (`true`), or because its key is a member (`false`).
     doomed: BTreeMap<Hash, (u64, bool)>,
     /// The number of the next rebuild.
     next: u64,
@@ -156,7 +157,7 @@ impl Records {
         self.moving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops dooming the records of a rebuild, and returns them.
+    /// Takes the records that a rebuild has doomed off the list, and returns them.
     fn take_doomed(&self, rebuild: u64) -> Vec<(Hash, bool)> {
         let mut state = self.state();
         let taken = state.doomed.extract_if(.., |_, (number, _)| *number == rebuild);
@@ -164,7 +165,7 @@ impl Records {
     }
 }
 
-/// Records that a rebuild will delete. If it fails, they stay.
+/// The records that a rebuild will delete. If the rebuild fails, the records stay.
 pub(super) struct Doomed<'a> {
     records: &'a Records,
     rebuild: u64,
@@ -214,7 +215,7 @@ impl<F: Shard> MaintainedFilter<F> {
     /// Writes all queued records to the database, without syncing it. If that fails, they stay queued.
     /// Call this from time to time, and before the database is synced or closed. Don't hold a stripe.
     ///
-    /// A record that is in the database already shows that its mistake came back, which is counted.
+    /// If the database already has a queued record, the mistake came back, which is counted.
     pub(crate) fn flush_records<S: Source>(&self, source: &S) -> Result<(), S::Error> {
         if self.records.queued.load(Ordering::Acquire) == 0 {
             return Ok(());
@@ -240,7 +241,7 @@ impl<F: Shard> MaintainedFilter<F> {
     fn flush_moving<S: Source>(&self, source: &S) -> Result<(), S::Error> {
         let queued = self.records.queued_within(&(Hash::MIN..=Hash::MAX));
         let most = self.policy.kept();
-        // If even the new records are too many, some of them are never written.
+        // If the queued records alone exceed the limit, some of them are never written.
         let (dropped, new) = queued.split_at(queued.len().saturating_sub(most));
         let mut repeated = 0;
         for &record in &queued {
@@ -279,9 +280,9 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(records)
     }
 
-    /// Returns the records of a shard that a rebuild repairs from the start: all that are queued, and some of
-    /// the others. The rest is doomed, and so are the records of members.
-    /// Call this after the rebuild has begun to take notes.
+    /// Returns the records of a shard whose mistakes a rebuild repairs from the start: all that are
+    /// queued, and some of the others. The remaining records are doomed, and so are the records of
+    /// members. Call this after the rebuild has begun to take notes.
     pub(super) fn records_to_repair<S: Source>(
         &self,
         source: &S,
@@ -321,7 +322,8 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok((records, Doomed { records: &self.records, rebuild }))
     }
 
-    /// Deletes the doomed records of a shard that was swapped. If that fails, they stay.
+    /// Deletes the doomed records of a shard after the new filter was swapped in. If that fails,
+    /// they stay.
     pub(super) fn forget_doomed<S: Source>(&self, source: &S, doomed: &Doomed<'_>) {
         let _moving = self.records.lock_moving();
         let taken = self.records.take_doomed(doomed.rebuild);
@@ -336,8 +338,8 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 }
 
-/// Returns this many records in the database that are not `new`: for each new record, one that
-/// follows it.
+/// Chooses `count` records to delete from the database. None of them is `new`. Prefers records that
+/// follow the new ones in hash order.
 fn to_forget<S: Source>(source: &S, new: &[Hash], count: usize) -> Result<Vec<Hash>, S::Error> {
     let mut chosen = BTreeSet::new();
     for &start in new.iter().cycle().take(count) {

@@ -1,9 +1,9 @@
 //! Repairing mistakes that lookups have found.
 //!
-//! A lookup waits for nobody. If another thread holds the stripes of its mistake, the repair is *deferred*:
-//! a short queue remembers the mistake, and a later write or a background thread repairs it. If the filter
-//! has no room, the repair is skipped, and the shard wants to be rebuilt. A skipped mistake may be made
-//! again, and is then repaired.
+//! A lookup never waits. If another thread holds the stripes of its mistake, the repair is
+//! *deferred*: a short queue remembers the mistake, and a later write or a background thread
+//! repairs it. If the filter has no room, the repair is skipped, and the shard is scheduled for a
+//! rebuild. A skipped mistake may be made again, and is then repaired.
 
 use super::records::Queued;
 use super::{Doubt, MaintainedFilter, Source};
@@ -15,19 +15,19 @@ use std::collections::VecDeque;
 use std::sync::PoisonError;
 use twiceshy::{Answer, Claim, Hash, concurrent::Shard, error::AdaptError};
 
-/// The most repairs that are deferred at a time.
+/// The maximum number of deferred repairs.
 const MOST_DEFERRED: usize = 1024;
 
-/// The most bytes of memory that deferred repairs take.
+/// The memory of a full queue of deferred repairs, in bytes.
 pub(super) const MOST_BYTES: u64 = (MOST_DEFERRED * size_of::<(Hash, u32)>()) as u64;
 
-/// The most times that a deferred repair is tried.
+/// The maximum number of attempts at a deferred repair.
 const TRIES: u32 = 4;
 
-/// The most times that a repair begins again because its shard was rebuilt.
+/// The maximum number of times that a repair begins again because its shard was rebuilt.
 const RESTARTS: u32 = 4;
 
-/// The most deferred repairs that one write makes.
+/// The maximum number of deferred repairs that one write makes.
 const PER_WRITE: usize = 4;
 
 /// Mistakes that are to be repaired later, in the order in which they were made.
@@ -44,7 +44,8 @@ impl Deferred {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a mistake, unless it is there already. Returns whether it is there now.
+    /// Adds a mistake to the queue, unless it is there already. Returns `false` if the queue is
+    /// full.
     fn push(&self, mistake: Hash, tries: u32) -> bool {
         let mut queue = self.queue();
         if queue.iter().any(|&(other, _)| other == mistake) {
@@ -95,8 +96,8 @@ enum Outcome {
 }
 
 impl<F: Shard> MaintainedFilter<F> {
-    /// Repairs a mistake: the filter made the claim, and the database doesn't have the key. Neither waits
-    /// for a stripe, nor writes to the database, nor rebuilds a shard.
+    /// Repairs a mistake: the filter made the claim, and the database doesn't have the key. Doesn't
+    /// wait for a stripe, write to the database, or rebuild a shard.
     pub(super) fn repair(&self, source: &impl Source, claim: Claim) {
         let mistake = claim.query();
         let outcome = if self.policy.repairs() {
@@ -121,10 +122,10 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Makes up to `most` of the repairs that were deferred. Returns whether more are waiting.
+    /// Makes up to `most` of the deferred repairs. Returns whether more are waiting.
     ///
-    /// It waits for no stripe: a mistake whose stripes another thread holds is deferred again, a few times.
-    /// It writes nothing to the database.
+    /// Doesn't wait for a stripe: if another thread holds it, the repair is deferred again, a few
+    /// times. Writes nothing to the database.
     pub(crate) fn work_off_repairs(&self, source: &impl Source, most: usize) -> bool {
         for _ in 0..most.min(self.deferred.len()) {
             let Some((mistake, tries)) = self.deferred.pop() else { break };
@@ -231,7 +232,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 withdraw();
                 return Ok(Outcome::Again);
             }
-            // The mistake is kept, so that a rebuild can repair it.
+            // Keep the mistake, so that a rebuild can repair it.
             Err(error) if is_beyond_repair(&error) => Outcome::Failed,
             Err(error) => {
                 withdraw();

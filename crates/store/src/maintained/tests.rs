@@ -1,4 +1,4 @@
-//! Tests of what stores can't cause from outside.
+//! Tests of failures that can't be caused through a store's public functions.
 
 use super::*;
 use crate::error::StoreError;
@@ -63,7 +63,7 @@ fn panic_while_changing(filter: &MaintainedFilter<QuotientFilter>, hash: Hash) {
 }
 
 #[test]
-fn shard_answers_maybe_after_a_panic_in_a_step_until_it_is_rebuilt() {
+fn shard_answers_maybe_after_a_panic_until_it_is_rebuilt() {
     let (filter, members) =
         (maintained(Policy::Found { repaired: true, kept: None }), Members::default());
     (0..50).for_each(|number| put(&filter, &members, hash(number)));

@@ -8,14 +8,15 @@
 //!
 //! # Rules
 //! - Nobody waits for room while holding a stripe, or the lock of a shard's writes.
-//! - Writers slow down before a shard is full: from the moment it is due, each write is delayed a little, at
-//!   most by [`LONGEST_DELAY`], and the more the fuller the shard is. So they rarely find it full. If they
-//!   do, they wait until it is rebuilt, which is counted.
+//! - Writers slow down before a shard is full. While a shard is due and nearly full, each write to
+//!   it is delayed: the fuller the shard, the longer, but at most by [`LONGEST_DELAY`]. So writers
+//!   rarely find it full. If they do, they wait until it is rebuilt, which is counted.
 //! - A rebuild that fails is tried again, after a delay that doubles each time. If its shard has no room for a
 //!   new member in the meantime, the shard answers "maybe" to every query, and takes any number of writes.
-//! - If the background thread ends, its callers do its work.
-//! - If memory is limited, and a full shard would take too much with any remainders, the shard is *given up*: it
-//!   answers "maybe", and isn't listed again before many members were removed.
+//! - If the background thread ends, callers do its work.
+//! - If memory is limited, and a full shard would not fit even with the shortest remainders, the
+//!   shard is *given up*: it answers "maybe", and isn't listed again before many members were
+//!   removed.
 
 use super::{MaintainedFilter, Source, Upkept};
 use crate::sizing::{CROWDED, Reason};
@@ -43,11 +44,11 @@ const LONGEST_DELAY: Duration = Duration::from_millis(1);
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_mins(1);
 
-/// The longest time that a writer waits before it looks whether its shard has room now. The shard may
-/// also be rebuilt by a call that isn't counted.
+/// The longest time that a writer waits before it checks again whether its shard has room. Some
+/// rebuilds don't wake the writer.
 const LONGEST_WAIT: Duration = Duration::from_millis(10);
 
-/// The number of entries that a shard gets room for at least, if a writer has found none.
+/// The minimum number of entries that a full shard gets room for.
 pub(super) const LEAST_ROOM: usize = 64;
 
 /// The shards that are due, and the state of the background thread.
@@ -66,7 +67,7 @@ pub(super) struct Upkeep {
     pub(super) longest_rebuild: AtomicU64,
 }
 
-/// What a shard has more of, or less.
+/// A change that fills or empties a shard.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// A member or a repair was added, or a new member was taken back.
@@ -87,9 +88,9 @@ struct Work {
     tried: u64,
     /// Whether lookups have left repairs or records to the background thread.
     has_repairs: bool,
-    /// Whether the last piece of work was repairs.
+    /// Whether the last task was `Repairs`.
     was_repairing: bool,
-    /// Whether the records in the database were counted, or can't be.
+    /// Whether all records in the database were counted, or counting them has failed.
     has_counted: bool,
     has_thread: bool,
     is_stopping: bool,
@@ -104,7 +105,7 @@ enum Task {
     Count,
 }
 
-/// The most deferred repairs that are made before the background thread rests.
+/// The maximum number of deferred repairs that the background thread makes before it rests.
 const REPAIRS_AT_ONCE: usize = 64;
 
 impl Upkeep {
@@ -134,7 +135,7 @@ impl Upkeep {
         self.has_rebuilt.notify_all();
     }
 
-    /// Counts the duration of a rebuild.
+    /// Adds the duration of a rebuild to the statistics.
     pub(super) fn count(&self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.rebuild_time.fetch_add(nanoseconds, Ordering::Relaxed);
@@ -155,7 +156,7 @@ impl Work {
 }
 
 impl Work {
-    /// Takes a shard out, if it is due or has failed. Returns whether it was there.
+    /// Removes a shard from those that are due or have failed. Returns whether it was one of them.
     fn take(&mut self, shard: usize) -> bool {
         let before = self.due.len() + self.failed.len();
         self.due.retain(|&due| due != shard);
@@ -181,7 +182,7 @@ impl Drop for Running<'_> {
 }
 
 impl<F: Shard> MaintainedFilter<F> {
-    /// Counts a change of the shard of a hash. Now and then, looks whether the shard is due.
+    /// Counts a change in the shard of a hash. Once per period, reviews the shard.
     pub(super) fn changed(&self, hash: Hash, change: Change) {
         let shard = self.filter.shard_of(hash);
         let Upkept { changes, removals, period, .. } = &self.shards[shard];
@@ -192,8 +193,9 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Returns why a shard must be rebuilt, if it must. A shard shrinks only after many removals: one that
-    /// was just rebuilt has room for members that are still to come.
+    /// Returns why a shard should be rebuilt, or `None` if it need not be. A shard shrinks only
+    /// after many removals, because a shard that was just rebuilt has room for members that are
+    /// still to come.
     fn reason(&self, shard: usize, fill: &Fill) -> Option<Reason> {
         let removals = u64::from(self.shards[shard].removals.load(Ordering::Relaxed));
         let may_shrink = removals > fill.slots / 32;
@@ -202,7 +204,7 @@ impl<F: Shard> MaintainedFilter<F> {
         }
         self.sizes.reason::<F>(shard, fill).filter(|&reason| match reason {
             Reason::Shrinking => may_shrink,
-            // A shard that can only grow a little stays as it is while it has room.
+            // If the limit allows only a little growth, the shard stays as it is while it has room.
             Reason::Growth => {
                 let slots = self.sizes.slots(shard, fill.slots, fill.members);
                 self.policy.is_listed() || self.sizes.remainder_bits::<F>(slots).is_ok()
@@ -211,7 +213,7 @@ impl<F: Shard> MaintainedFilter<F> {
         })
     }
 
-    /// Looks whether a shard is due, and how much writers must slow down.
+    /// Schedules a rebuild of a shard if it needs one, and sets the delay of its writers.
     fn review(&self, shard: usize) {
         let fill = self.filter.shard_fill(shard);
         if self.reason(shard, &fill).is_some() {
@@ -221,21 +223,21 @@ impl<F: Shard> MaintainedFilter<F> {
         let share = (crowded / (1.0 - CROWDED)).clamp(0.0, 1.0);
         let delay = LONGEST_DELAY.mul_f64(share).as_micros() as u32;
         self.shards[shard].delay.store(delay, Ordering::Relaxed);
-        // A hundred changes are few for a shard of some size.
+        // A large shard is reviewed only about once per hundred changes.
         let period = (fill.slots / 1024).clamp(1, 128) as u32;
         self.shards[shard].period.store(period, Ordering::Relaxed);
     }
 
-    /// Looks at all shards, also whether they can shrink.
+    /// Reviews all shards, including whether they can shrink.
     pub(crate) fn review_all(&self) {
         for (shard, upkept) in self.shards.iter().enumerate() {
-            // Nobody knows how many members were removed before.
+            // The number of earlier removals is unknown, so assume many.
             upkept.removals.store(u32::MAX / 2, Ordering::Relaxed);
             self.review(shard);
         }
     }
 
-    /// Has all shards rebuilt that aren't ready, if the listing of members is complete.
+    /// Schedules rebuilds of all shards that aren't ready, if the listing of members is complete.
     pub(crate) fn rebuild_unready(&self) {
         for (shard, upkept) in self.shards.iter().enumerate() {
             if self.is_complete() && !upkept.is_ready.load(Ordering::Acquire) {
@@ -244,13 +246,13 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Has a shard rebuilt soon, because it has no room for a repair or for a tombstone.
+    /// Schedules a rebuild of a shard that has no room for a repair or for a tombstone.
     pub(super) fn wants_room(&self, shard: usize) {
         self.shards[shard].room.fetch_max(1, Ordering::Relaxed);
         self.wants_rebuild(shard);
     }
 
-    /// Has a shard rebuilt soon.
+    /// Schedules a rebuild of a shard, unless one is scheduled already.
     pub(crate) fn wants_rebuild(&self, shard: usize) {
         if !self.shards[shard].is_due.swap(true, Ordering::AcqRel) {
             self.upkeep.work().due.push_back(shard);
@@ -258,7 +260,7 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Does all work that waits, on the current thread. Returns the number of shards that were rebuilt.
+    /// Does all pending work on the current thread. Returns the number of shards that were rebuilt.
     pub(crate) fn tend<S: Source>(&self, source: &S) -> Result<usize, S::Error> {
         let mut rebuilt = 0;
         loop {
@@ -273,14 +275,14 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Rebuilds shards whenever they are due, until [`stop`](Self::stop) is called. Works only this share
-    /// of the time, unless a writer waits.
+    /// Rebuilds shards whenever they are due, until [`stop`](Self::stop) is called. Works only this
+    /// `share` of the time, unless a writer waits.
     pub(crate) fn tend_in_background<S: Source>(&self, source: &S, share: f64) {
         let upkeep = &self.upkeep;
         let _running = Running(upkeep);
         while let Some(task) = self.wait_for_work() {
             let start = Instant::now();
-            // A panic in the source is a failure like any other. That of a rebuild is counted.
+            // A panic in the source counts as a failure. If a rebuild panics, that is counted.
             let work = || match task {
                 Task::Rebuild(shard) => drop(self.rebuild_due(source, shard)),
                 Task::Repairs => {
@@ -290,7 +292,7 @@ impl<F: Shard> MaintainedFilter<F> {
                     }
                 }
                 Task::Count => {
-                    // If this fails, the limit on records isn't kept.
+                    // If this fails, the limit on the number of records isn't enforced.
                     let has_more = self.count_some_records(source).unwrap_or_default();
                     upkeep.work().has_counted = !has_more;
                 }
@@ -304,7 +306,8 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Has the background thread make the repairs and write the records that lookups have left.
+    /// Tells the background thread to make the repairs and write the records that lookups have
+    /// left.
     pub(super) fn leave_repairs(&self) {
         let mut work = self.upkeep.work();
         if work.has_thread && !mem::replace(&mut work.has_repairs, true) {
@@ -363,7 +366,7 @@ impl<F: Shard> MaintainedFilter<F> {
         self.upkeep.has_thread()
     }
 
-    /// Rebuilds a shard that was taken from those that are due. Returns whether it was rebuilt.
+    /// Rebuilds a shard that was scheduled, if it still needs that. Returns whether it was rebuilt.
     fn rebuild_due<S: Source>(&self, source: &S, shard: usize) -> Result<bool, S::Error> {
         let upkept = &self.shards[shard];
         let fill = self.filter.shard_fill(shard);
@@ -376,7 +379,8 @@ impl<F: Shard> MaintainedFilter<F> {
         let fitting = rooms.into_iter().find(|&room| self.fits(&fill, shard, room));
         let is_needed = reason.is_some() || room > 0 || is_unready;
         let is_tried = is_needed && (fitting.is_some() || is_unready || is_given_up);
-        // Listing members may fail or panic. Writers that still need room will ask again.
+        // Listing members may fail or panic. Then `room` is forgotten, but writers that need room
+        // will ask again.
         let failure = scopeguard::guard((), |()| self.rebuild_failed(shard));
         let is_rebuilt =
             is_tried && self.rebuild_shard(source, shard, fitting.unwrap_or(0))?.is_swapped;
@@ -396,13 +400,13 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(is_rebuilt)
     }
 
-    /// Returns whether the limit of memory allows to rebuild a shard with this much room.
+    /// Returns whether a shard with this much room fits into the memory limit.
     fn fits(&self, fill: &Fill, shard: usize, room: usize) -> bool {
         let members = fill.members + room as u64;
         self.policy.is_listed() || self.sizes.fitting::<F>(shard, fill.slots, members).is_some()
     }
 
-    /// Makes a shard answer "maybe" until members were removed.
+    /// Makes a shard answer "maybe" until many members were removed.
     pub(super) fn give_up(&self, shard: usize) {
         let upkept = &self.shards[shard];
         let _writes = self.writes_of(shard);
@@ -411,7 +415,7 @@ impl<F: Shard> MaintainedFilter<F> {
         upkept.removals.store(0, Ordering::Relaxed);
     }
 
-    /// Has the rebuild of a shard tried again later.
+    /// Schedules another attempt after the rebuild of a shard has failed.
     fn rebuild_failed(&self, shard: usize) {
         self.counters.add(Count::RebuildsFailed, 1);
         let failures = self.shards[shard].failures.fetch_add(1, Ordering::AcqRel);
@@ -463,8 +467,8 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(())
     }
 
-    /// Makes room for members that will be written, in hash order. Some of them may be members already.
-    /// So shards grow once, and not again and again. If a shard can't grow now, it will later.
+    /// Makes room for members that are about to be written, so that shards grow only once. Some of
+    /// them may be members already. A shard that can't grow now will grow later.
     pub(crate) fn expect_members<S: Source>(&self, source: &S, hashes: impl Iterator<Item = Hash>) {
         let mut expected = BTreeMap::new();
         for hash in hashes {
@@ -475,7 +479,8 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Makes room for this many members with unknown hashes. An endless stream announces nothing.
+    /// Makes room for this many members with unknown hashes. Ignores a number so large that the
+    /// iterator must be endless.
     pub(crate) fn expect_evenly<S: Source>(&self, source: &S, members: u64) {
         const MOST: u64 = 1 << 32;
         let more = if members > MOST { 0 } else { members / self.shards.len() as u64 };
@@ -497,12 +502,13 @@ impl<F: Shard> MaintainedFilter<F> {
         if is_taken {
             return self.rebuild_due(source, shard).map(drop);
         }
-        // Another thread rebuilds it.
+        // Another thread is rebuilding it.
         sleep(LONGEST_DELAY);
         Ok(())
     }
 
-    /// Waits while the rebuild of a shard `is_open`, and the background thread runs.
+    /// Waits while `is_open` says that the rebuild of a shard isn't done, and the background thread
+    /// runs.
     fn wait_while(&self, shard: usize, is_open: impl Fn() -> bool) {
         let mut work = self.upkeep.work();
         work.waiting += 1;
@@ -513,7 +519,7 @@ impl<F: Shard> MaintainedFilter<F> {
         self.upkeep.has_work.notify_one();
         while work.has_thread {
             let tried = work.tried;
-            // `is_open` takes a lock that comes before this one.
+            // In the order of locks, `is_open` takes a lock that comes before this one.
             drop(work);
             let is_open = is_open();
             work = self.upkeep.work();
@@ -527,8 +533,8 @@ impl<F: Shard> MaintainedFilter<F> {
         work.waiting -= 1;
     }
 
-    /// Slows a writer down if a shard that it has written to is nearly full, or rebuilds the shard if nobody
-    /// else does. The caller holds no lock.
+    /// Slows a writer down if a shard that it has written to is nearly full. Without a background
+    /// thread, rebuilds the shard instead. The caller holds no lock.
     pub(super) fn pace<S: Source>(&self, source: &S, shard: usize) {
         let upkept = &self.shards[shard];
         if !upkept.is_due.load(Ordering::Relaxed) {
@@ -545,7 +551,7 @@ impl<F: Shard> MaintainedFilter<F> {
         } else if self.upkeep.work().may_try(shard) {
             let reason = self.reason(shard, &self.filter.shard_fill(shard));
             if !is_ready || matches!(reason, Some(Reason::Growth | Reason::Rotation)) {
-                // The write has succeeded. If this fails, it is tried again later.
+                // The write has succeeded, so ignore an error. The rebuild is tried again later.
                 let _ = self.tend_shard(source, shard);
             }
         }

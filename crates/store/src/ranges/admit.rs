@@ -79,8 +79,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(at_risk)
     }
 
-    /// Inserts new members into the filter, all or none, and repairs the mistakes that they collide with.
-    /// Lookups wait for the inserts and the repairs.
+    /// Inserts all new members into the filter, or none, and repairs the mistakes that they collide
+    /// with. Lookups wait for the inserts and the repairs.
     fn admit(&self, new: &[Number<K>], at_risk: &[AtRisk<K>]) -> Result<()> {
         let filter = &mut self.filter_mut().filter;
         let mut inserted = 0;

@@ -5,16 +5,17 @@
 //! longer range is kept as one span per partition. A new member cuts a span in two.
 //!
 //! # Records
-//! The backend has a *record* of each span, which is read when the store is opened. A repair changes only the
-//! spans in memory, so a lookup never writes. It marks the records that are out of date, and somebody else
-//! writes them: a later put, or closing, for example.
+//! The backend has a *record* of each span, which is read when the store is opened. A repair
+//! changes only the spans in memory, so a lookup never writes. The repair marks the records that
+//! are out of date. They are written later, for example by the next put or by closing.
 //!
-//! 1. A record that isn't marked is equal to the span in memory, or there is neither.
-//! 2. Records are written under the locks of their stripes. So a record never overwrites a newer one.
-//! 3. The batch that writes a member also writes all marked records of the member's partition. So no record
-//!    claims that a member isn't there, whichever batches a crash loses: the backend loses the last ones. The
-//!    only exception is a member whose write has failed and takes effect after all. So every reader of the
-//!    spans subtracts the members.
+//! 1. If a place isn't marked, its record is equal to the span in memory, or it has neither.
+//! 2. Records are written under the locks of their stripes. So a record never overwrites a newer
+//!    one.
+//! 3. The batch that writes a member also writes all marked records of the member's partition. A
+//!    crash loses only the last batches, so no record claims that a member isn't there. The only
+//!    exception is a member whose write has failed and takes effect after all. So every reader of
+//!    the spans subtracts the members.
 
 use super::key::Span;
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ use twiceshy::Hash;
 /// Empty spans, sorted by the hash of their partition.
 #[derive(Default)]
 pub(super) struct Mistakes {
-    /// Maps each span to its last number.
+    /// Maps the place of each span to its last number.
     pieces: BTreeMap<Place, u128>,
     /// The records that are out of date. The value tells whether the backend may have a record there.
     marked: BTreeMap<Place, bool>,
@@ -33,7 +34,8 @@ pub(super) struct Mistakes {
 /// The partition and the first number of a span.
 pub(super) type Place = (Hash, u128);
 
-/// Bytes of memory that a span and a marked record take, about: a tree fills its nodes to two thirds.
+/// The approximate memory of a span, and of a marked record, in bytes. Tree nodes are about two
+/// thirds full.
 pub(super) const BYTES_PER_SPAN: usize = size_of::<(Place, u128)>() * 3 / 2;
 pub(super) const BYTES_PER_MARK: usize = (size_of::<Place>() + 1) * 3 / 2;
 
@@ -53,8 +55,8 @@ impl Mistakes {
         self.marked.len()
     }
 
-    /// Returns the records of all partitions in an interval that are out of date, and the last numbers that
-    /// they should have. Those with none should be deleted.
+    /// Returns the outdated records of all partitions in an interval, each with the last number
+    /// that it should have. `None` means that the record should be deleted.
     pub(super) fn outdated(
         &self,
         hashes: &RangeInclusive<Hash>,
@@ -138,8 +140,8 @@ impl Mistakes {
         self.set((partition, first), None);
     }
 
-    /// Evicts a span and returns it. Evicts the span that begins with `first` in `partition` only if there is
-    /// no other.
+    /// Removes some span and returns it. Prefers any other span to the one that begins with `first`
+    /// in `partition`.
     pub(super) fn evict(&mut self, partition: Hash, first: u128) -> Option<Span> {
         let after = (Bound::Excluded((partition, first)), Bound::Unbounded);
         let other = self.pieces.range(after).next().or(self.pieces.first_key_value());
@@ -202,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_follow_the_spans(steps in prop::collection::vec((0u8..60, 0u8..9, 0u8..8), 0..60)) {
+        fn unmarked_records_equal_the_spans(steps in prop::collection::vec((0u8..60, 0u8..9, 0u8..8), 0..60)) {
             let mut mistakes = Mistakes::default();
             let mut backend = BTreeMap::new();
             let all_hashes = Hash::MIN..=Hash::MAX;

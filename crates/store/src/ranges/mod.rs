@@ -99,7 +99,7 @@ pub struct RangeStore<K: StoredKey, B: Backend> {
     stripes: Stripes<Mistakes>,
     /// The number of mistakes in all stripes.
     mistakes: AtomicUsize,
-    /// The number of their records that are out of date.
+    /// The number of outdated records of mistakes.
     marked: AtomicUsize,
     mistakes_kept: usize,
     partitions: Partitions<Number<K>>,
@@ -109,7 +109,7 @@ pub struct RangeStore<K: StoredKey, B: Backend> {
     repairs: bool,
     /// Whether the filter has changed since it was restored.
     is_outdated: AtomicBool,
-    /// One more than the generation of a filter that repairs have filled, or 0.
+    /// If repairs have filled a filter, one more than its generation; otherwise 0.
     due: AtomicU64,
     /// Bytes of memory of the filter that is being built.
     rebuild_bytes: AtomicU64,
@@ -123,7 +123,7 @@ impl_upkeep!([K: StoredKey, B: Backend] RangeStore<K, B>, storage, |store| {
 
 type Filter<K> = AdaptiveRangeFilter<Number<K>>;
 
-/// The filter that is in use until it is replaced.
+/// The current filter.
 struct Current<K: RangeKey> {
     filter: Filter<K>,
     /// The number of members that the filter is planned for.
@@ -142,8 +142,9 @@ const MOST_PARTITIONS: u128 = 64;
 const MOST_KEPT: usize = 4;
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
-    /// Returns counters of the store's operations since it was opened, and the state of its filter. A range
-    /// query counts as one lookup. The mistakes' memory is [`list_bytes`](Stats::list_bytes).
+    /// Returns counters of the store's operations since it was opened, and the state of its filter.
+    /// A range query counts as one lookup. [`list_bytes`](Stats::list_bytes) is the memory of the
+    /// kept mistakes.
     pub fn stats(&self) -> Stats {
         let (filter, generation) = {
             let current = self.filter();
@@ -184,8 +185,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         })
     }
 
-    /// Locks the filter for reading. The lock is never held while the backend is asked, or while a
-    /// stripe is locked.
+    /// Locks the filter for reading. Don't hold this lock while you use the backend or lock a
+    /// stripe.
     fn filter(&self) -> RwLockReadGuard<'_, Current<K>> {
         self.filter.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -69,8 +69,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.due.store(generation + 1, Ordering::Relaxed);
     }
 
-    /// Rebuilds the filter if repairs have filled it. If that fails, it goes on with the old one. Don't hold a
-    /// stripe.
+    /// Rebuilds the filter if repairs have filled it. If that fails, the old filter stays in use.
+    /// Don't hold a stripe.
     pub(super) fn make_room_for_repairs(&self) {
         if self.due.load(Ordering::Relaxed) == 0 {
             return;
@@ -82,13 +82,15 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         }
     }
 
-    /// Returns whether repairs have filled the filter, and forgets it. The caller holds all stripes.
+    /// Returns whether repairs have filled the current filter, and resets `due`. The caller holds
+    /// all stripes.
     fn take_due(&self) -> bool {
         self.due.swap(0, Ordering::Relaxed) == self.filter().generation + 1
     }
 
-    /// Builds a filter of the same capacity, in which repairs that were forgotten take no room. If repairs
-    /// have filled the old one, and the new one is still rather full, builds a larger one.
+    /// Replaces the filter by one in which forgotten repairs take no room. The capacity stays the
+    /// same, unless repairs have filled the old filter (`is_due`), and the same capacity would not
+    /// make room.
     fn replace_with_room(&self, locked: &Locked<'_, Mistakes>, is_due: bool) -> Result<()> {
         let state = || {
             let current = self.filter();

@@ -1,7 +1,7 @@
 //! Repairing mistakes, and keeping them.
 //!
-//! A lookup waits for nobody. If another thread holds the stripes of its mistake, or if the filter has no
-//! room, the repair is skipped. Then the mistake may be made again, and is repaired then.
+//! A lookup never waits. If another thread holds the stripes of its mistake, or if the filter has
+//! no room, the repair is skipped. A skipped mistake may be made again, and is then repaired.
 
 use super::key::Span;
 use super::mistakes::Place;
@@ -24,7 +24,7 @@ use twiceshy::{
 /// The pieces of one query.
 type Pieces = SmallVec<[Span; 2]>;
 
-/// The most records that are written at once.
+/// The maximum number of records that are written at once.
 const AT_ONCE: usize = 1024;
 
 /// The result of trying to repair a mistake.
@@ -41,8 +41,8 @@ enum Outcome {
 }
 
 impl<K: StoredKey, B: Backend> RangeStore<K, B> {
-    /// Repairs and keeps a mistake: the filter made the claim although the span was empty. Neither waits for a
-    /// stripe, nor writes to the backend, nor rebuilds the filter.
+    /// Repairs and keeps a mistake: the filter made the claim although the span was empty. Doesn't
+    /// wait for a stripe, write to the backend, or rebuild the filter.
     pub(super) fn repair(&self, span: Span, claim: range::Claim) {
         let outcome =
             if self.repairs { self.try_repair(span, claim) } else { Ok(Outcome::Unrepaired) };
@@ -226,8 +226,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.storage.forget_mistakes(&batch)
     }
 
-    /// Adds the records of some partitions that are out of date to a batch, up to `most` of them. Returns
-    /// their places. Tell [`written`](Self::written) when the batch was written.
+    /// Adds up to `most` outdated records of some partitions to a batch, and returns their places.
+    /// After the batch was written, pass the places to [`written`](Self::written).
     pub(super) fn write_outdated(
         locked: &mut Locked<'_, Mistakes>,
         hashes: &RangeInclusive<Hash>,
@@ -268,7 +268,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(places.len() == AT_ONCE)
     }
 
-    /// Writes all records that are out of date, as [`flush_some`](Self::flush_some).
+    /// Writes all records that are out of date, without syncing the backend.
     pub(super) fn flush_records(&self) -> Result<()> {
         while self.marked.load(Ordering::Relaxed) > 0 && self.flush_some()? {}
         Ok(())

@@ -64,8 +64,9 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         }
         let outdated = self.write_outdated_near(&mut locked, &numbers, &mut batch);
         if let Err(error) = self.storage.write(&batch) {
-            // The failed write may have put the keys into the backend. Leaving them in the filter does no
-            // harm. The filter doesn't take them for absent, so they stay cut out of the mistakes.
+            // Leave the keys in the filter, because the failed write may have put them into the
+            // backend. The filter answers "maybe" for these keys, so they stay cut out of the
+            // mistakes.
             self.counters.add(Count::GhostsLeft, count);
             return Err(error);
         }
@@ -148,7 +149,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     fn cut(&self, mistakes: &mut Mistakes, mistake: Span, number: u128) {
         let partition = self.hash(number);
         self.change(mistakes, |mistakes| mistakes.remove(partition, mistake.first));
-        // Keep both parts if there is room for one more mistake.
+        // Keep both parts only if there is room for one more mistake.
         let room = self.mistakes_kept.saturating_sub(self.mistakes.load(Ordering::Relaxed));
         for part in mistake.without(number).take(room) {
             self.change(mistakes, |mistakes| mistakes.insert(partition, part));

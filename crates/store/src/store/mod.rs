@@ -36,9 +36,10 @@ pub use scan::Pairs;
 ///   may lose the repairs of the last mistakes. A key that was put and deleted again may be a mistake once
 ///   more. If the backend fails to list members or mistakes during a put, mistakes near the new key may
 ///   come back; they are counted as [failed repairs](Stats::repairs_failed).
-/// - A lookup writes nothing to the backend, and waits for no other operation. If a repair can't be made
-///   at once, the background thread or a later write makes it. If too many are waiting, or if the filter has no room, the repair is
-///   [skipped](Stats::repairs_skipped), until the mistake is made again.
+/// - A lookup writes nothing to the backend, and waits for no other operation. If a repair can't be
+///   made at once, the background thread or a later write makes it. If too many are waiting, or if
+///   the filter has no room, the repair is [skipped](Stats::repairs_skipped), until the mistake is
+///   made again.
 /// - While the filter is being rebuilt, and is not [ready](Self::wait_until_ready), the backend answers
 ///   the lookups that the filter can't.
 /// - A backend has one store at a time. Opening a second one fails.

@@ -68,7 +68,7 @@ impl OpenOptions {
         let identity = opening.identify(Kind::Points(self.layout.unwrap_or_default()))?;
         let layout = identity.layout(self.layout)?;
         let restore = |file: &Path| Concurrent::<F>::open(file);
-        // A filter that exceeds the limit of memory is built again, from the members that fit.
+        // If the saved filter exceeds the memory limit, build a new one.
         let memory = opening.sizing.memory.unwrap_or(u64::MAX);
         let is_wanted = |filter: &Concurrent<F>| filter.stats().memory <= memory;
         let Opened { storage, filter, is_restored, sizing } =
@@ -90,13 +90,13 @@ impl OpenOptions {
         };
         let inner = Arc::new(inner);
         if is_ready {
-            // The filter may have been saved when a shard was due.
+            // A shard may have been due when the filter was saved.
             inner.maintained.review_all();
         }
         let has_thread = self.background_share > 0.0;
         if !has_thread {
-            // This reads the backend, which may panic. No other thread may have the store then, or the
-            // backend would stay claimed.
+            // Do this before another thread can own the store: this reads the backend, and if that
+            // panics, the other thread would keep the backend claimed.
             inner.count_records();
         }
         let rebuilding = (!is_ready).then(|| inner.start_rebuild(self.progress.clone()));

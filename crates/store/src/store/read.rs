@@ -1,4 +1,4 @@
-//! Reading.
+//! Reading from a store.
 
 use super::{Inner, Store};
 use crate::backend::{Backend, Bytes};

@@ -112,7 +112,7 @@ impl<B: Backend, F: Shard> Store<B, F> {
 
     pub(super) fn finish(&mut self) -> Result<()> {
         if let Some(rebuilding) = self.rebuilding.take() {
-            // The progress callback may own the store, and would wait for itself.
+            // If the progress callback owns the store, its thread would wait for itself.
             if !self.inner.is_rebuilt_here() {
                 // If the thread panicked, some shards aren't ready, and nothing is saved.
                 let _ = rebuilding.join();
@@ -125,7 +125,7 @@ impl<B: Backend, F: Shard> Store<B, F> {
             // The thread catches panics.
             let _ = tending.join();
         }
-        // The backend may be what panicked.
+        // If this thread panics, the backend may be the cause.
         if self.inner.storage.may_save_filter() && !panicking() {
             // If a shard can't be rebuilt, nothing is saved.
             let _ = maintained.rebuild_without_ghosts(&*self.inner);
@@ -152,7 +152,7 @@ impl<B: Backend, F: Shard> Inner<B, F> {
         spawned.ok()
     }
 
-    /// Counts the records of mistakes. If that fails, the limit on them isn't kept.
+    /// Counts the records of mistakes. If that fails, the limit on their number isn't enforced.
     pub(super) fn count_records(&self) {
         let _ = self.maintained.count_records(self);
     }

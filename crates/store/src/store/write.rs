@@ -1,4 +1,4 @@
-//! Writing.
+//! Writing to a store.
 
 use super::{Inner, Store};
 use crate::backend::{Backend, BackendError, Batch, Durability, MAX_VALUE_BYTES};
@@ -7,7 +7,7 @@ use crate::error::{Result, StoreError};
 use crate::kind::MAX_USER_KEY_BYTES;
 use twiceshy::{Hash, concurrent::Shard};
 
-/// The amount of data that an import sorts at once.
+/// The maximum amount of data that an import sorts at once.
 const SORTED: Chunk = Chunk { items: 1 << 18, bytes: 64 << 20 };
 
 impl<B: Backend, F: Shard> Store<B, F> {
@@ -79,7 +79,7 @@ impl<B: Backend, F: Shard> Store<B, F> {
                 inner.put_chunk(&chunk, write)
             })
         })?;
-        // Pairs that were there before need no room.
+        // The filter may have grown for pairs that were there before. Then shards can shrink again.
         inner.maintained.review_all();
         self.sync()?;
         Ok(count)

@@ -97,8 +97,8 @@ suite! {
     keyspaces_are_independent,
     ranges_return_only_keys_within_bounds,
     ranges_are_read_from_both_ends,
-    a_scan_returns_pairs_that_stay_during_the_scan,
-    keys_and_values_may_have_any_allowed_length,
+    a_scan_returns_pairs_that_exist_throughout_the_scan,
+    keys_and_values_of_any_allowed_length_are_stored,
     the_last_change_of_a_key_wins,
     a_batch_with_too_long_keys_or_values_changes_nothing,
     threads_read_their_own_writes,
@@ -106,7 +106,7 @@ suite! {
     all_pairs_are_found_after_reopening,
     eventual_writes_are_read_at_once_and_after_a_clean_close,
     later_operations_make_eventual_writes_durable,
-    only_the_last_eventual_writes_are_lost,
+    a_kill_loses_only_the_last_eventual_writes,
     flushing_and_compacting_change_nothing,
     a_backup_holds_the_same_pairs,
     a_backup_shows_one_moment_between_batches,
@@ -258,7 +258,7 @@ fn ranges_are_read_from_both_ends<B: Open>() {
     }
 }
 
-fn a_scan_returns_pairs_that_stay_during_the_scan<B: Open>() {
+fn a_scan_returns_pairs_that_exist_throughout_the_scan<B: Open>() {
     let (_directory, backend) = fresh::<B>();
     let mut batch = Batch::new();
     for i in (0..2000_u32).step_by(2) {
@@ -285,7 +285,7 @@ fn a_scan_returns_pairs_that_stay_during_the_scan<B: Open>() {
     }
 }
 
-fn keys_and_values_may_have_any_allowed_length<B: Open>() {
+fn keys_and_values_of_any_allowed_length_are_stored<B: Open>() {
     let (directory, mut backend) = fresh::<B>();
     let lengths = [0, 1, 2, 19, 20, 21, 255, 256, 4096, 32_767, 65_533, MAX_KEY_BYTES];
     let mut model = BTreeMap::new();
@@ -426,7 +426,7 @@ fn all_pairs_are_found_after_reopening<B: Open>() {
     assert!(backend.bytes_on_disk().unwrap() > 0);
 }
 
-/// Writes a pair whose key is a number, eventually.
+/// Writes a pair whose key is a number, with eventual durability.
 fn insert_eventually(backend: &impl Backend, number: u32) {
     let mut batch = Batch::new();
     batch.insert(Keyspace::Mistakes, number.to_be_bytes(), [7; 50]);
@@ -434,7 +434,8 @@ fn insert_eventually(backend: &impl Backend, number: u32) {
     backend.write(&batch, Durability::Eventual).unwrap();
 }
 
-/// Returns how many of these pairs there are. They must be the first ones, in whole batches.
+/// Returns the number of pairs from `insert_eventually`. They must be the first ones, in whole
+/// batches.
 fn count_numbers(backend: &impl Backend) -> u32 {
     let keys: Vec<_> = all(backend, Keyspace::Mistakes).into_iter().map(|(key, _)| key).collect();
     let count = keys.len() as u32;
@@ -444,9 +445,9 @@ fn count_numbers(backend: &impl Backend) -> u32 {
     count
 }
 
-/// Returns how many of these pairs a kill would leave now.
+/// Returns the number of pairs from `insert_eventually` that would survive a kill now.
 fn count_after_kill<B: Open>(directory: &Path) -> u32 {
-    // The operating system has exactly what it has in the files.
+    // A kill leaves the files as they are now.
     let copy = tempfile::tempdir().unwrap();
     copy_tree(directory, copy.path());
     count_numbers(&B::open_at(copy.path()).unwrap())
@@ -510,7 +511,7 @@ fn later_operations_make_eventual_writes_durable<B: Open>() {
     }
 }
 
-fn only_the_last_eventual_writes_are_lost<B: Open>() {
+fn a_kill_loses_only_the_last_eventual_writes<B: Open>() {
     if !B::PERSISTENT {
         return;
     }
@@ -524,7 +525,7 @@ fn only_the_last_eventual_writes_are_lost<B: Open>() {
     }
 }
 
-/// The number of writes that can be lost is documented.
+/// The documentation says how many writes can be lost.
 #[cfg(feature = "redb")]
 #[test]
 fn redb_syncs_every_256th_eventual_write() {
@@ -646,8 +647,8 @@ fn a_backup_needs_an_empty_directory<B: Open>() {
     let names = |path: &Path| std::fs::read_dir(path).unwrap().count();
     assert_eq!(names(target.path()), 1, "no lock file is left in a foreign directory");
     assert!(matches!(backend.backup(directory.path()), Err(BackendError::Occupied { .. })));
-    // A backup replaces the files that a killed backup left beside its lock file. Without a lock file, files
-    // with the same names aren't ours and must stay.
+    // A backup replaces the unfinished files that a killed backup left beside its lock file.
+    // Without a lock file, files with the same names aren't ours and must stay.
     let target = tempfile::tempdir().unwrap();
     for engine in ["fjall", "redb"] {
         std::fs::write(target.path().join(format!("{engine}.new")), "half").unwrap();
@@ -658,7 +659,7 @@ fn a_backup_needs_an_empty_directory<B: Open>() {
     backend.backup(target.path()).unwrap();
 }
 
-/// No backend stores keys of this length, but looking them up must work.
+/// No backend stores keys of this length, but looking them up must not fail.
 fn too_long_keys_are_not_found<B: Open>() {
     let (_directory, backend) = fresh::<B>();
     let [zeros, sevens] = [0, 7].map(|byte| vec![byte; MAX_KEY_BYTES]);

@@ -53,7 +53,7 @@ fn snapshot(path: &Path) -> PathBuf {
 }
 
 fn is_saved(path: &Path, layout: Layout) -> bool {
-    // In the background, shards that were due would be rebuilt at once.
+    // A background thread would rebuild due shards at once.
     let store = options(layout).background_share(0.0).open(path).unwrap();
     let stats = store.stats();
     // A saved filter is ready at once, and nothing is read to build it.
@@ -199,7 +199,8 @@ fn maps_that_differ_are_made_equal() {
     assert_eq!((count(Keyspace::Members), count(Keyspace::Keys)), (600 - 86, 600 - 86));
     let before = store.stats();
     check(&store);
-    // A shard that is rebuilt meanwhile, or that has no room for a repair, makes a few mistakes more.
+    // A shard that is rebuilt meanwhile, or that has no room for a repair, makes a few more
+    // mistakes.
     let gets = store.stats().backend_gets - before.backend_gets;
     assert!((2 * (600 - 86)..2 * (600 - 86) + 100).contains(&gets), "{gets}");
     for n in (0..600).filter(|n| n % 7 > 0) {
@@ -222,8 +223,8 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A store was saved and used again, and has lost a part of its journal, but not of its tables. Every key
-/// that is left is found.
+/// The store was saved and used again, and has then lost a part of its journal, but none of its
+/// tables. Every remaining key is found.
 #[test]
 fn every_key_is_found_after_a_journal_is_damaged() {
     for layout in LAYOUTS {
@@ -243,7 +244,7 @@ fn every_key_is_found_after_a_journal_is_damaged() {
         second.flush().unwrap();
         put(&second, 50..1500);
         let [base, copy] = ["base", "copy"].map(|name| directory.path().join(name));
-        // The engine may be changing its files during the copy.
+        // The engine may change its files during the copy.
         let is_whole = || {
             copy_all(&path, &base)?;
             copy_all(&base, &copy)?;

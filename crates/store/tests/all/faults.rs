@@ -54,7 +54,7 @@ struct Facts {
     possible: BTreeMap<u8, BTreeSet<Option<u8>>>,
     /// Mistakes that were repaired in the current build of the filter.
     repaired: BTreeSet<u8>,
-    /// The number of shards that were rebuilt when they were repaired.
+    /// The number of rebuilds at the time when these mistakes were repaired.
     rebuilds: u64,
     /// Whether failed writes may take effect after reopening.
     is_late: bool,
@@ -283,7 +283,7 @@ fn saved_filter_that_could_not_be_read_is_never_used_later() {
     }
 }
 
-/// The record of a mistake that became a member is still there.
+/// The backend still has the record of a mistake that became a member.
 #[test]
 fn puts_succeed_after_a_kept_mistake_became_a_member() {
     for layout in LAYOUTS {

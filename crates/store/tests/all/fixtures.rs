@@ -1,4 +1,4 @@
-//! Stores that were written by an earlier version can be opened.
+//! Tests that stores written by an earlier version can be opened.
 //!
 //! A fixture is the saved filter of a store, and the pairs in its backend: one line per pair, with the
 //! keyspace, the key and the value, in hexadecimal. So it doesn't depend on an engine. The fixtures `fjall`
@@ -79,7 +79,8 @@ fn check_points<B: Backend, F: Shard>(store: &Store<B, F>, keys: u16) {
 fn check_kept<F: Shard>(name: &str, layout: Layout) {
     let _deadline = twiceshy_deadline::Deadline::new();
     let Fixture { directory, backend, scans } = Fixture::load(name);
-    // In the background, shards would be rebuilt with sizes for which other keys are mistakes.
+    // A background thread would rebuild shards with different sizes, for which other keys are
+    // mistakes.
     let options = OpenOptions::new().create(false).layout(layout).background_share(0.0);
     let store: Store<_, F> = options.open_with(backend, Some(directory.path())).unwrap();
     assert_eq!(scans.load(Ordering::Relaxed), 0, "the saved filter is used");
@@ -126,7 +127,7 @@ fn range_store_of_an_earlier_version_opens() {
 }
 
 #[test]
-fn lists_of_an_earlier_version_can_be_opened() {
+fn list_store_of_an_earlier_version_opens() {
     let Fixture { directory, backend, scans } = Fixture::load("lists");
     let options = OpenOptions::new().create(false);
     let store = options.open_lists_with(backend, Some(directory.path())).unwrap();
@@ -142,10 +143,10 @@ fn lists_of_an_earlier_version_can_be_opened() {
     check();
 }
 
-/// Earlier versions doubled a filter that was full, which cost a bit of each remainder. No fixture is that
-/// large, so the test puts such a filter in the place of the saved one.
+/// Earlier versions doubled a full filter, which cost a bit of each remainder. No fixture is that
+/// large, so the test replaces a saved filter by a doubled one.
 #[test]
-fn doubled_filter_of_an_earlier_version_gets_its_remainders_back() {
+fn doubled_filter_of_an_earlier_version_regains_long_remainders() {
     const RATE: f64 = 0.002;
     const MEMBERS: u32 = 10_000;
     let _deadline = twiceshy_deadline::Deadline::new();

@@ -1,6 +1,6 @@
 //! A child process writes, acknowledges each batch through a pipe, and is killed at any moment. All
-//! acknowledged batches must be there, and besides them at most the batch that was being written. Of
-//! batches that are written eventually, the last ones may be missing.
+//! acknowledged batches must be there, and besides them at most the batch that was being written.
+//! Only eventual batches may be missing, and only the last ones.
 //!
 //! `TWICESHY_KILL_CYCLES` sets the number of kills, and `TWICESHY_SEED` determines their moments.
 
@@ -35,7 +35,6 @@ fn redb_keeps_acknowledged_batches_after_kill() {
     kill_again_and_again("redb", &DURABLE);
 }
 
-/// On fjall, eventual batches survive a kill, too.
 #[cfg(feature = "fjall")]
 #[test]
 fn fjall_keeps_eventual_batches_after_kill() {
@@ -48,11 +47,11 @@ fn redb_loses_only_the_last_eventual_batches_after_kill() {
     kill_again_and_again("redb", &EVENTUAL);
 }
 
-/// The durability of each batch, and the child that writes the batches with it.
+/// The durability of each batch, and the name of the test that writes the batches.
 struct Levels {
     child: &'static str,
     durability: fn(u64) -> Durability,
-    /// The most acknowledged batches that may be missing after a kill.
+    /// The maximum number of acknowledged batches that may be missing after a kill.
     most_lost: u64,
 }
 
@@ -68,7 +67,7 @@ const DURABLE: Levels = Levels {
 const EVENTUAL: Levels = Levels {
     child: "kill::eventual_child",
     durability: |number| match Random(!number).below(100) {
-        // Long runs of eventual batches, and short ones.
+        // Mix long runs of eventual batches with short ones.
         _ if number / 700 % 2 == 1 => Durability::Eventual,
         0 => Durability::Synced,
         1 => Durability::Buffered,
@@ -82,7 +81,7 @@ fn open(engine: &str, path: &Path) -> Result<Box<dyn Backend>> {
         #[cfg(feature = "fjall")]
         "fjall" => {
             let mut options = twiceshy_store::FjallOptions::default();
-            // Memtables are sealed, flushed and compacted all the time.
+            // With small memtables, sealing, flushing and compacting happen all the time.
             options.memtable_bytes = 64 << 10;
             options.cache_bytes = 256 << 10;
             Ok(Box::new(twiceshy_store::FjallBackend::open(path, options)?))
@@ -191,7 +190,8 @@ fn kill_again_and_again(engine: &str, levels: &Levels) {
 
         let backend = open(engine, directory.path()).unwrap();
         let found = last_batch(&*backend);
-        // A batch that isn't eventual makes all batches before it durable. So did closing the backend.
+        // A batch that isn't eventual makes all batches before it durable. So does closing the
+        // backend.
         let durable = (written + 1..=last)
             .rfind(|&number| (levels.durability)(number) > Durability::Eventual)
             .unwrap_or(written);

@@ -1,4 +1,4 @@
-//! Stores with a limit of memory.
+//! Tests of stores with a memory limit.
 
 use crate::common::Random;
 use std::path::Path;
@@ -22,12 +22,12 @@ type Tried = Store<Arc<MemoryBackend>>;
 
 fn open(options: &OpenOptions, backend: &Arc<MemoryBackend>, directory: &Path) -> Tried {
     let mut store = options.open_with(Arc::clone(backend), Some(directory)).unwrap();
-    // Shards that don't fit aren't ready.
+    // Ignore the error: shards that don't fit aren't ready.
     let _ = Store::wait_until_ready(&mut store);
     store
 }
 
-/// A store that is reopened with less memory gets shorter remainders, whatever the limit is.
+/// A store that is reopened with less memory gets shorter remainders.
 #[test]
 fn tend_ends_when_a_store_is_reopened_with_less_memory() {
     const MEMBERS: u64 = 200_000;
@@ -76,7 +76,7 @@ fn tend_ends_when_repairs_fill_a_store_near_its_limit() {
 }
 
 #[test]
-fn batches_into_few_shards_do_not_fail_at_the_limit() {
+fn batches_succeed_at_the_memory_limit_with_few_shards() {
     let _deadline = Deadline::new();
     for shards in [1, 2, 4] {
         let options = options().memory(256 << 10).shards(shards);

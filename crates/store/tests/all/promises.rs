@@ -388,7 +388,7 @@ fn damaged_identity_is_noticed<S: Subject>() {
         let mut damaged = record.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
         set_meta(&backend, b"store", &damaged);
-        // Without a secret in the options, only the check value shows the damage.
+        // If the options have no secret, only the check value shows the damage.
         let options = OpenOptions::new().capacity(8);
         let backend = || Arc::clone(&backend);
         let opened = [

@@ -93,7 +93,7 @@ fn write<F: Shard>(store: &Weak<Store<Arc<Hooked>, F>>, model: &Mutex<Model>) {
 }
 
 #[test]
-fn a_rebuilt_shard_has_what_was_written_while_its_members_were_listed() {
+fn rebuilt_shard_holds_keys_written_during_its_listing() {
     check_rebuilds::<QuotientFilter>(40);
     check_rebuilds::<TelescopingFilter>(10);
 }

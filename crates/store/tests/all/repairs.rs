@@ -1,5 +1,5 @@
-//! A repair takes no memory, writes nothing on the read path, and waits for nobody. Within one build of a
-//! shard, and across a clean restart, no repaired mistake is made again.
+//! Tests that a repair takes no memory, writes nothing on the read path, and never waits; and that
+//! no repaired mistake is made again within one build of a shard, or after a clean restart.
 
 use crate::common::{LAYOUTS, Random, copy, copy_files, options};
 use std::ops::Bound::Unbounded;
@@ -89,7 +89,7 @@ impl Backend for Watched {
 fn lookups_write_nothing_to_the_backend() {
     for layout in LAYOUTS {
         let backend = Arc::new(Watched::default());
-        // The background thread would write the records.
+        // There is no background thread, because it would write the records.
         let options = options(layout).capacity(20_000).background_share(0.0);
         let store: Store<_> = open(&options, Arc::clone(&backend));
         store.put_many((0..10_000).map(|n| (key(n), b""))).unwrap();
@@ -112,7 +112,8 @@ fn lookups_write_nothing_to_the_backend() {
     }
 }
 
-/// Removed members leave tombstones, so that they come back as long as they were.
+/// Removed members leave tombstones. So when they are put again, their fingerprints are as long as
+/// before.
 #[test]
 fn no_mistake_comes_back_when_members_are_deleted_and_put_again() {
     fn check<F: Shard>(is_exact: bool) {
@@ -137,15 +138,16 @@ fn no_mistake_comes_back_when_members_are_deleted_and_put_again() {
     check::<TelescopingFilter>(false);
 }
 
-/// A failed put leaves a ghost. The repair of a mistake drops the ghost, and buries it. So the second put
-/// sees that something was repaired there.
+/// A failed put leaves a ghost. The repair of a mistake replaces the ghost by a tombstone. So the
+/// second put sees that something was repaired there.
 #[test]
 fn no_mistake_comes_back_when_a_ghost_is_put_again() {
     for layout in LAYOUTS {
         let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
         let store: Store<_> = open(&roomy(layout), Arc::clone(&backend));
         for n in 0..800 {
-            // The write is the last operation. An absent key needs no other, unless it is a mistake.
+            // The write is the put's last operation. For an absent key, it is the only one, unless
+            // the key is a mistake.
             for at in (0..).take_while(|_| store.stats().ghosts_left <= n) {
                 backend.fail_at(at, Fault::Before);
                 assert!(store.put(&key(n), b"").is_err());
@@ -220,9 +222,9 @@ fn no_mistake_comes_back_after_a_clean_restart() {
     }
 }
 
-/// Mistakes only make the saved filter outdated. A kill leaves it valid.
+/// Mistakes only make the saved filter outdated. It stays valid after a kill.
 #[test]
-fn saved_filter_survives_mistakes_and_a_kill() {
+fn saved_filter_stays_valid_after_mistakes_and_a_kill() {
     for layout in LAYOUTS {
         let (backend, files) = (Arc::new(MemoryBackend::new()), tempfile::tempdir().unwrap());
         let options = roomy(layout);
@@ -309,7 +311,7 @@ fn records_are_bounded_under_endless_distinct_queries() {
             assert!(records(&*backend) <= 2000, "{}", records(&*backend));
             if round % 5 == 4 {
                 store.rebuild().unwrap();
-                // A shard keeps as many as it has members, and at least 64.
+                // These shards have few members, so each keeps at most 64 records.
                 assert!(records(&*backend) <= 400, "{}", records(&*backend));
             }
         }
@@ -320,7 +322,7 @@ fn records_are_bounded_under_endless_distinct_queries() {
 }
 
 #[test]
-fn few_records_are_kept_if_the_option_says_so() {
+fn mistakes_kept_limits_the_number_of_records() {
     for kept in [1, 3, 9] {
         let backend = Arc::new(MemoryBackend::new());
         let options = roomy(Layout::Merged).mistakes_kept(kept);
@@ -341,8 +343,8 @@ fn few_records_are_kept_if_the_option_says_so() {
     }
 }
 
-/// A writer that is stuck in the backend holds many stripes. A lookup that finds a mistake doesn't wait
-/// for it. The repair is made by a later write.
+/// A writer that is stuck in the backend holds many stripes. A lookup that finds a mistake there
+/// doesn't wait. A later write makes the repair.
 #[test]
 fn lookup_does_not_wait_for_a_writer() {
     let _deadline = Deadline::new();
@@ -392,10 +394,11 @@ fn at_most(expected: f64) -> usize {
     (expected + 5.0 * expected.sqrt()) as usize
 }
 
-/// A rebuilt shard repairs recorded mistakes from the start. Later, it shows nothing where they were, unless
-/// they would be made again. So some of them come back when a new member collides with them.
+/// A rebuilt shard repairs recorded mistakes from the start. It has a trace only of those that its
+/// new remainders would have made. So a new member may collide with one of the others, and bring it
+/// back.
 #[test]
-fn recorded_mistakes_come_back_only_by_collisions_with_new_members() {
+fn recorded_mistakes_come_back_only_if_new_members_collide_with_them() {
     const RATE: f64 = 0.02;
     const MEMBERS: u64 = 40_000;
     let _deadline = Deadline::new();
@@ -403,7 +406,7 @@ fn recorded_mistakes_come_back_only_by_collisions_with_new_members() {
         let options = options(layout).false_positive_rate(RATE).shards(4);
         let store: Store<_> = open(&options, MemoryBackend::new());
         store.put_many((0..MEMBERS).map(|n| (key(n), b""))).unwrap();
-        // A shard keeps one record per 4 members.
+        // A rebuilt shard keeps one record per 4 members.
         let mut found = Vec::new();
         for first in (1 << 40..).step_by(10_000) {
             found.extend(mistakes(&store, first..first + 10_000));
@@ -426,7 +429,8 @@ fn recorded_mistakes_come_back_only_by_collisions_with_new_members() {
         let stats = store.stats();
         assert!(stats.rebuilds >= before.rebuilds + 4, "it has grown: {stats:?}");
         let again = mistakes(&store, found.iter().copied()).len();
-        // A new member has the quotient of a mistake by chance, and its remainder by chance.
+        // A new member brings a mistake back if both its quotient and its remainder are the same by
+        // chance.
         let share = new as f64 / MEMBERS as f64 * 0.5_f64.powi(remainder_bits(RATE));
         let most = at_most(found.len() as f64 * share);
         assert!(again <= most, "{again} of {} came back, at most {most}", found.len());
@@ -449,7 +453,7 @@ fn unrecorded_mistakes_seldom_come_back_after_a_crash() {
         store.tend().unwrap();
         assert!(recorded.len() > 100 && records(&*backend) >= recorded.len() * 9 / 10);
         let written = records(&*backend);
-        // The mistakes are those of a filter that was rebuilt, too.
+        // These mistakes, too, are those of a filter that was rebuilt.
         let store: Store<_> = open(&options, copy(&*backend));
         let unrecorded = mistakes(&store, 20_000..60_000);
         let stats = store.stats();

@@ -123,8 +123,8 @@ impl Place {
     }
 }
 
-/// A store, the pairs it must hold, and the keys whose mistakes were repaired since they were last put, and
-/// since the filter was last built.
+/// A store, the pairs that it must hold, and the keys whose mistakes must stay repaired: those
+/// repaired since the key was last put and since the filter was last built.
 struct Checked<F: Shard> {
     store: Tried<F>,
     place: Place,
@@ -223,7 +223,7 @@ impl<F: Shard> Checked<F> {
             mistakes.clear();
         }
         store.close().unwrap();
-        // In the background, shards that were due would be rebuilt at once.
+        // A background thread would rebuild due shards at once.
         place.options = place.options.background_share(0.0);
         let store = place.open();
         let stats = store.stats();
@@ -374,8 +374,8 @@ fn tiny_filter_grows_during_one_large_batch() {
     }
 }
 
-/// The filter's blocks are full of repairs, so an insert needs a listing of the block's members. Only one
-/// mistake is kept.
+/// The filter's blocks are full of repairs, so an insert needs a listing of the members in its
+/// block. Only one mistake is kept.
 #[test]
 fn telescoping_insert_scans_the_backend() {
     let options = OpenOptions::new().secret(Secret::from_bytes([7; 16])).mistakes_kept(1);
@@ -565,7 +565,7 @@ fn a_key_that_occurs_many_times_in_a_batch_is_looked_up_once() {
     assert_eq!(stats.repeated_false_positives, 0);
 }
 
-/// Copies of the files are what a kill would leave.
+/// The test copies the files, because that is what a kill would leave.
 #[cfg(feature = "redb")]
 #[test]
 fn eventual_store_on_redb_loses_only_its_last_writes() {

@@ -307,7 +307,7 @@ fn concurrent_put_and_delete_of_one_key_lose_no_member() {
 /// The member that caused a mistake is removed between the lookup and the repair, so there is nothing to
 /// repair. When it is put again, the mistake is made once more, and is repaired for good.
 #[test]
-fn mistake_without_its_member_is_repaired_when_it_is_made_again() {
+fn mistake_whose_member_was_removed_is_repaired_when_made_again() {
     let backend = Arc::new(Hooked::default());
     let store: Arc<Store<_>> =
         Arc::new(options(Layout::Merged).open_with(Arc::clone(&backend), None).unwrap());
@@ -451,7 +451,7 @@ fn members_replaced_during_a_repair_are_answered_correctly() {
 
 /// Reads and writes while some shards are ready and others are not.
 #[test]
-fn store_works_while_its_filter_is_built() {
+fn reads_and_writes_work_while_the_filter_is_built() {
     let _deadline = Deadline::new();
     for layout in LAYOUTS {
         let backend = Arc::new(MemoryBackend::new());
@@ -534,7 +534,8 @@ fn store_works_while_its_filter_is_built() {
     }
 }
 
-/// A shard may become ready after the filter answers and before the store checks whether it is ready.
+/// A shard may become ready after the filter has answered, but before the store checks whether it
+/// is ready.
 #[test]
 fn answer_of_an_unready_shard_is_not_used() {
     let _deadline = Deadline::new();

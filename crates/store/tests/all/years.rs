@@ -1,5 +1,5 @@
-//! What holds however long a store is used: its rate, its memory, and the mistakes that an attacker can
-//! cause.
+//! Tests that the rate, the memory, and the number of mistakes that an attacker can cause stay
+//! within bounds however long a store is used.
 
 use crate::common::Random;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use twiceshy_store::{
 
 const RATE: f64 = 0.002;
 
-/// The most bytes that the queue of a store's records takes: 1024 hashes, in a tree.
+/// The maximum memory of a store's queue of records, in bytes: 1024 hashes, in a tree.
 const QUEUE: u64 = 1024 * 24;
 
 fn secret() -> Secret {
@@ -36,7 +36,7 @@ fn member(number: u64) -> Key {
     key(0, number)
 }
 
-/// Returns the key of a query, which is no member.
+/// Returns the key of a query. It is not a member.
 fn query(number: u64) -> Key {
     key(1, number)
 }
@@ -202,14 +202,14 @@ fn check_life(subject: &impl Subject, largest: u64) {
         (members..size).for_each(|number| subject.insert(&member(number)));
         (size..members).for_each(|number| subject.remove(&member(number)));
         members = size;
-        // The rate doesn't depend on the work that waits.
+        // The rate doesn't depend on pending work.
         for stats in [subject.stats(), subject.at_rest()] {
             let rate = stats.expected_rate;
             assert!(rate <= 1.1 * RATE, "{members} members: {rate}");
         }
         let stats = subject.stats();
         assert_eq!(stats.members, members);
-        // Mistakes that a guard keeps are counted apart.
+        // Leave out the mistakes that a guard keeps.
         let memory = stats.memory() - stats.list_bytes;
         let most = members * 16 / 8 + (64 << 10);
         assert!(memory <= most, "{memory} bytes for {members} members, at most {most}: {stats:?}");
@@ -265,12 +265,14 @@ fn memory_of_lists_follows_the_number_of_keys() {
     }
 }
 
-/// A filter with room for repairs that is used up again and again. There is no background thread.
+/// Returns options of a filter whose room for repairs is used up again and again. There is no
+/// background thread.
 fn small(members: u64) -> OpenOptions {
     options().capacity(members as usize).background_share(0.0)
 }
 
-/// Asks new keys all the time. The filter never takes more than `most` times the memory that it took before.
+/// Looks up new absent keys again and again. The filter must never take more than `most` times the
+/// memory that it took at the start.
 fn check_flood(subject: &impl Subject, most: f64) {
     let (members, queries) = (1024, 1024 * 3000);
     (0..members).for_each(|number| subject.insert(&member(number)));
@@ -317,16 +319,16 @@ fn endless_distinct_queries_of_a_guard_stay_in_fixed_memory() {
     let _deadline = Deadline::new();
     let guard = guard(&small(1200).shards(4).mistakes_kept(KEPT));
     check_flood(&guard, 1.0);
-    // It keeps that many mistakes in memory, in 512 stripes.
+    // The guard keeps this many mistakes in memory, in 512 stripes.
     let stats = guard.stats();
     assert!(stats.mistakes <= KEPT as u64 && stats.list_bytes <= 512 * 128, "{stats:?}");
 }
 
-/// The adversary replays all mistakes that it knows after each rotation, the newest first, and asks new keys
-/// otherwise. There is one shard, so each rotation may bring all of them back, and the store keeps no records
-/// that would prevent that.
+/// After each rotation, the adversary replays all mistakes that it knows, the newest first.
+/// Otherwise it asks for new keys. There is one shard, so each rotation may bring all mistakes
+/// back, and the store keeps no records that would prevent that.
 #[test]
-fn replayed_mistakes_gain_little_after_a_rotation() {
+fn few_replayed_mistakes_come_back_after_a_rotation() {
     const MEMBERS: u64 = 512;
     const PER_MEMBER: u64 = 10_000;
     const PERIOD: u64 = 64;
@@ -437,7 +439,7 @@ fn threads_find_their_keys_while_shards_grow_and_shrink() {
 }
 
 #[test]
-fn memory_stays_within_its_limit_and_the_rate_rises_instead() {
+fn rate_rises_so_that_memory_stays_within_its_limit() {
     const LIMIT: u64 = 512 << 10;
     let _deadline = Deadline::new();
     let options = options().memory(LIMIT);
@@ -457,7 +459,7 @@ fn memory_stays_within_its_limit_and_the_rate_rises_instead() {
         assert!((0..1000).all(|number| !store.contains(&query(number)).unwrap()));
     }
     assert!(rates[0] < 1.1 * RATE && rates.is_sorted(), "{rates:?}");
-    // Half a byte for each member is too little for any filter.
+    // Half a byte per member is too little for any filter.
     assert!(rates[1] > RATE && rates[3] > 0.5, "{rates:?}");
     store.validate().unwrap_err();
 }

@@ -153,12 +153,12 @@ unsafe fn is_below(directory: c_int, path: *const c_char) -> bool {
     if path.is_null() {
         return false;
     }
-    // SAFETY: the caller guarantees this.
+    // SAFETY: the path isn't null, so the caller guarantees that it points to a terminated string.
     let path = unsafe { CStr::from_ptr(path) }.to_bytes();
     path.starts_with(watched) || (!path.starts_with(b"/") && is_ours(directory))
 }
 
-/// Sets the error of the last call.
+/// Sets `errno`, and returns the result of a failed call.
 fn fail(error: c_int) -> c_int {
     // SAFETY: this function has no preconditions.
     let place = unsafe { libc::__errno_location() };

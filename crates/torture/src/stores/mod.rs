@@ -172,7 +172,7 @@ impl Style {
         !self.varies
     }
 
-    /// Returns whether a crash may lose acknowledged writes. Other engines keep eventual writes, too.
+    /// Returns whether a crash may lose acknowledged writes. Only redb loses eventual writes.
     pub(crate) fn loses_writes(&self, engine: Engine) -> bool {
         engine == Engine::Redb && self.durability == Durability::Eventual
     }

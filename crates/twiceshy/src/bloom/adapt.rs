@@ -8,11 +8,11 @@ use crate::members::merged;
 use crate::{Claim, Hash, Listing, Member};
 
 impl AdaptiveBloomFilter {
-    /// Checks the list that comes with a claim as far as the filter can. Returns the members in hash
-    /// order, each once, and the number of members of the cell that are missing from the list.
+    /// Checks the listing of a claim's cell as far as the filter can. Returns the listed members in
+    /// hash order, each once, and the number of members that are certainly missing.
     ///
-    /// Bits don't tell how many members set them. The filter knows only that a cell that is set has
-    /// a member or a ghost, and which members are in the last level.
+    /// Bits don't tell how many members set them. The filter knows only that a set cell has a
+    /// member or a ghost, and which members are in the last level.
     pub(super) fn list(
         &self,
         cell: u64,
@@ -42,7 +42,8 @@ impl AdaptiveBloomFilter {
     /// inserted, or else the last level. Repairing a mistake again is not an error.
     ///
     /// **The listing must be complete.** The filter notices only an empty list for a cell that is
-    /// set, and missing members of the last level. Any other member that is missing is lost.
+    /// set, and missing members of the last level. Any other missing member is lost: it may be
+    /// answered "absent" afterwards.
     ///
     /// If the listing [drops ghosts](Listing::dropping_ghosts), a cell without members is cleared,
     /// and the last level keeps only the listed members. In other cells the bits of ghosts stay. A
@@ -89,9 +90,9 @@ impl AdaptiveBloomFilter {
     /// Lets a lower level answer for a cell with these members, unless the filter already answers
     /// "absent" to the query.
     ///
-    /// It is the first level below the current one that has room for the members and doesn't
-    /// confuse the query with them or with its other members. If there is none, it is the last
-    /// level.
+    /// This is the first level below the current one that has room for the members and doesn't
+    /// confuse the query with them or with its other members. If there is no such level, the last
+    /// level answers.
     fn repair(
         &mut self,
         query: Hash,

@@ -1,15 +1,16 @@
-//! Inserts, removals and rebuilds.
+//! Inserts, removals and rebuilds of an adaptive Bloom filter.
 
 use super::AdaptiveBloomFilter;
 use crate::error::{BuildError, InsertError, RemoveError};
 use crate::{Claim, Hash, Listing, Member};
 use std::collections::HashSet;
 
-/// Maximum number of members after a rebuild. Single inserts after it can't overflow the counter.
+/// Maximum number of members after a rebuild, so that later single inserts can't overflow the
+/// count.
 const MOST_MEMBERS: u64 = u64::MAX / 2;
 
 impl AdaptiveBloomFilter {
-    /// Inserts a member. A member whose cells are all set takes no room.
+    /// Inserts a member. A member whose cells are all set already takes no room.
     ///
     /// # Errors
     /// Returns [`InsertError::Full`] and changes nothing if the members, together with the bits of
@@ -44,11 +45,12 @@ impl AdaptiveBloomFilter {
         }
     }
 
-    /// Inserts the claim's query like [`insert`](Self::insert), for code that works with any filter.
-    /// A Bloom filter never [needs members](InsertError::NeedsMembers) to insert one.
+    /// Inserts the claim's query like [`insert`](Self::insert), and ignores the listing. This
+    /// method is for code that works with any filter: a Bloom filter never [needs
+    /// members](InsertError::NeedsMembers) for an insert.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// The same as for [`insert`](Self::insert).
     pub fn insert_listed<'l>(
         &mut self,
         claim: &Claim,
@@ -57,7 +59,7 @@ impl AdaptiveBloomFilter {
         self.insert(claim.query)
     }
 
-    /// Inserts many members, all or none.
+    /// Inserts many members, or none if there is no room for all of them.
     ///
     /// # Errors
     /// The same as for [`insert`](Self::insert). No member is inserted in that case.
@@ -159,10 +161,10 @@ impl AdaptiveBloomFilter {
     /// Rebuilds the filter from all its members, without ghosts and dead cells, so that there is
     /// room again for members and repairs. All claims become stale.
     ///
-    /// The hash functions are new, except the first function of level 0. So a mistake from before
-    /// has one of its k cells set for certain, and occurs again with probability ε^(1 − 1/k). If
-    /// that is too often, or if k is 1, hash the members with a different [secret](crate::Secret)
-    /// and build a new filter.
+    /// The hash functions are new, except the first function of level 0. So one of the k cells of
+    /// an earlier mistake is certainly set again, and the mistake recurs with probability ε^(1 −
+    /// 1/k). If that is too often, or if k is 1, hash the members with a different
+    /// [secret](crate::Secret) and build a new filter.
     ///
     /// ```
     /// # use twiceshy::{AdaptiveBloomFilter, Hash};
@@ -178,9 +180,9 @@ impl AdaptiveBloomFilter {
     ///
     /// # Errors
     /// Returns a [`BuildError`] and changes nothing if there are more members than the filter is
-    /// planned for, if their counts add up to 2^63 or more, or if there is no memory or entropy. As
-    /// many members as the capacity always fit. A filter can hold more if their cells were already
-    /// set when they were inserted, but these members may not fit again.
+    /// planned for, if their counts add up to 2^63 or more, or if there is no memory or entropy.
+    /// Members up to the capacity always fit. A filter can hold more members than that if their
+    /// cells were already set when they were inserted, but then they may not fit again.
     pub fn rebuild<L: Into<Member>>(
         &mut self,
         members: impl IntoIterator<Item = L>,

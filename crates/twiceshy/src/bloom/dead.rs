@@ -1,8 +1,8 @@
 //! The dead cells, and the level that answers for each.
 //!
 //! Dead cells are few, so they are stored compactly in a quotient filter. Each cell maps to a hash
-//! whose fingerprint has enough bits to distinguish all cells, so the filter's answers are exact. It
-//! takes about log₂(cells / dead) + 4 bits per dead cell, but at least 10. The depth is the
+//! whose fingerprint has enough bits to distinguish all cells, so the filter's answers are exact.
+//! It takes about log₂(cells / dead) + 4 bits per dead cell, but at least 10. The depth is the
 //! fingerprint's value; the depth of most cells is 1, which takes no space.
 
 use crate::builder::Builder;
@@ -40,8 +40,8 @@ impl DeadCells {
     /// Returns the builder of a table for an average of `dead` dead cells. There is room for four
     /// standard deviations more before the table doubles.
     ///
-    /// `slots × 2^bits` is at least the number of cells, and the hashes of cells are equally spaced,
-    /// so two cells never have the same fingerprint.
+    /// `slots × 2^bits` is at least the number of cells, and the hashes of cells are equally
+    /// spaced, so two cells never have the same fingerprint.
     fn builder(cells: u64, dead: u64) -> Builder<QuotientFilter> {
         let dead = dead as f64 + 4.0 * (dead as f64).sqrt();
         let slots = ((dead.min(cells as f64) / GROWTH_LOAD).ceil() as u64).max(1);
@@ -66,7 +66,7 @@ impl DeadCells {
         (u128::MAX / u128::from(self.cells)).saturating_add(1)
     }
 
-    /// Returns the hash that represents a cell. It is slightly above the cell's first hash.
+    /// Returns the hash that represents a cell: the cell's first hash, or one slightly above it.
     fn hash(&self, cell: u64) -> Hash {
         Hash::from_u128(u128::from(cell) * self.step())
     }
@@ -78,8 +78,8 @@ impl DeadCells {
     /// Returns the level that answers for a cell, or 0 if it is alive.
     #[inline]
     pub(super) fn depth(&self, cell: u64) -> u32 {
-        // This shortcut reads a count, which is the writer's. It may, because no Bloom filter is a
-        // shard: nobody reads it while it changes.
+        // `is_empty` reads a count, which concurrent lookups must not do. It is allowed here,
+        // because a Bloom filter is never a shard, so no lookup runs during a change.
         if self.depths.is_empty() {
             return 0;
         }
@@ -105,7 +105,7 @@ impl DeadCells {
 
     /// Makes a cell alive again.
     pub(super) fn revive(&mut self, cell: u64) {
-        // It may be alive already.
+        // The removal fails if the cell is alive already.
         let _ = self.depths.remove_trusting(self.hash(cell));
     }
 
@@ -117,7 +117,7 @@ impl DeadCells {
         })
     }
 
-    /// Checks that the table is valid and contains only cells, each once.
+    /// Checks that the table is valid, and that its entries are existing cells, each once.
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         self.depths.validate()?;
         for (entry, (cell, _)) in self.depths.iter().zip(self.iter()) {

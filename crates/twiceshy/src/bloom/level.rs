@@ -16,9 +16,9 @@ use crate::{Hash, hash::KeyedHasher};
 /// └─────────────────┴─────────────────┴┄┄┄┄┄┴─────────────────┴┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┘
 /// ```
 ///
-/// A function xors the hash with a key, and multiplies its halves. With a random key, the results
-/// for two different hashes are independent. There are two such functions; the others are sums of
-/// the first and multiples of the second.
+/// A function xors the hash with a key, and multiplies the two halves of the result. With a random
+/// key, the values for two different hashes are independent. Only two functions are computed in
+/// this way; the others are sums of the first and multiples of the second.
 #[derive(Clone)]
 pub(super) struct Level {
     pub(super) number: u32,
@@ -30,8 +30,8 @@ pub(super) struct Level {
     pub(super) written: u64,
 }
 
-/// The cells of a hash. Function 0 has its own cell. The fractions of the others are equally
-/// spaced, and each is scaled by the number of cells.
+/// The cells of a hash: that of function 0, and a start and a step for the others. The cell of
+/// function i is the fraction `start + i · step`, scaled by the number of cells.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probes {
     /// The cell of function 0.
@@ -47,7 +47,8 @@ fn scale(fraction: u64, cells: u64) -> u64 {
 }
 
 impl Level {
-    /// Creates an empty level. The hasher must have a secret of its own.
+    /// Creates an empty level. The hasher's secret must not be used for anything except the levels
+    /// of this filter.
     pub(super) fn new(
         number: u32,
         plan: LevelPlan,
@@ -136,8 +137,8 @@ impl Level {
         self.lines.bytes_mut()[(cell / 8) as usize] &= !(1 << (cell % 8));
     }
 
-    /// Checks that no bits after the last cell are set, and no more cells than the members can have
-    /// set.
+    /// Checks that no bit after the last cell is set, and that the members are enough to have set
+    /// all the cells.
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         let Self { number, written, ref lines, plan, .. } = *self;
         if (plan.bits()..8 * lines.bytes().len() as u64).any(|bit| self.is_set(bit)) {
@@ -167,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn probes_stay_in_their_parts(value: u128, cells in 1u64..1 << 40, number in 1u32..12) {
+        fn function_probes_only_its_part(value: u128, cells in 1u64..1 << 40, number in 1u32..12) {
             let hash = Hash::from_u128(value);
             for number in [0, number] {
                 // The test computes bits but doesn't read them, so a level of few cells can have

@@ -1,4 +1,4 @@
-//! Lookups.
+//! Lookups in an adaptive Bloom filter.
 
 use super::AdaptiveBloomFilter;
 use super::level::Probes;
@@ -6,7 +6,7 @@ use crate::batch;
 use crate::claim::Cells;
 use crate::{Answer, Claim, Hash};
 
-/// Number of lookups in a batch that are answered side by side.
+/// Number of lookups whose memory accesses overlap.
 const BLOCK: usize = 64;
 
 /// Number of functions that are evaluated at once. Each one rules out half of the keys that are not
@@ -21,8 +21,8 @@ impl AdaptiveBloomFilter {
         self.first.contains(&probes) && self.is_below(probes.first, hash)
     }
 
-    /// Returns whether a hash may be in the lower level that took over a dead cell. A cell that is
-    /// not dead has no such level, and the answer is `true`.
+    /// Returns whether the level that answers for a dead cell may contain a hash. For a cell that
+    /// is alive, returns `true`.
     #[inline]
     fn is_below(&self, cell: u64, hash: Hash) -> bool {
         match self.dead.depth(cell) as usize {
@@ -34,8 +34,8 @@ impl AdaptiveBloomFilter {
         }
     }
 
-    /// Looks up a hash like [`contains`](Self::contains), but returns "maybe" together with a claim,
-    /// which lets the filter repair itself if the answer was a mistake.
+    /// Looks up a hash like [`contains`](Self::contains), but returns "maybe" together with a
+    /// claim, which lets the filter repair itself if the answer was a mistake.
     #[inline]
     pub fn check(&self, query: Hash) -> Answer {
         if !self.contains(query) {
@@ -60,8 +60,8 @@ impl AdaptiveBloomFilter {
     /// undecided lookups and then reads them, so that the memory accesses overlap. The code doesn't
     /// branch on which lookups stay undecided, because that can't be predicted.
     ///
-    /// The [pipeline](batch::answer) of the other filters has two steps. A Bloom filter has a step
-    /// per line, because most lookups of absent keys need only a few of its k lines.
+    /// The [pipeline](batch::answer) of the other filters has two steps. Here, there is a step for
+    /// every two functions, because most lookups of absent keys read only a few of the k lines.
     #[inline(always)]
     fn answer(&self, hashes: &[Hash], answers: &mut [bool]) {
         let functions = self.first.plan.functions;

@@ -22,7 +22,7 @@
 //! 1. All cells of a member are set in level 0. Other bits may also be set.
 //! 2. A dead cell belongs to function 0 of level 0, is set, and has a depth of at least 1. All
 //!    members in its interval are in the level of that depth, and possibly in others.
-//! 3. The last level contains only hashes of cells of its depth.
+//! 3. Every hash in the last level belongs to a cell for which the last level answers.
 //!
 //! # No false negatives
 //! A lookup answers "absent" if a cell of level 0 is not set, or if the cell of function 0 is dead
@@ -72,8 +72,8 @@ use plan::LevelPlan;
 /// members exactly, forgets no repair, and is smaller at rates below about 1/1000.
 ///
 /// # Guarantees
-/// - No false negatives, if lists are complete. An operation that fails returns an error and changes
-///   nothing.
+/// - No false negatives, if lists are complete. An operation that fails returns an error and
+///   changes nothing.
 /// - A query for a new key is a false positive with probability at most ε, whatever the earlier
 ///   queries were, as long as mistakes are repaired and the filter is rebuilt when that is
 ///   [due](Details::rebuild_due).
@@ -81,21 +81,22 @@ use plan::LevelPlan;
 ///   is inserted in its interval, or if members from elsewhere happen to set its bits in the deeper
 ///   level that answers for it. The probability of the latter is at most ε² in level 1, lower in
 ///   the levels below, and 0 in the last level. Another repair moves it one level deeper.
-/// - A mistake from before a [rebuild](Self::rebuild) occurs again after it with probability at most
-///   ε^(1 − 1/k), where k is the number of [hash functions](PlanDetails::functions) of level 0: about
-///   2ε. So an attacker who replays mistakes after every rebuild causes at most twice as many as
-///   with new keys. With a single hash function, at rates above 0.38, *all* mistakes come back.
+/// - A mistake from before a [rebuild](Self::rebuild) occurs again after it with probability at
+///   most ε^(1 − 1/k), where k is the number of [hash functions](PlanDetails::functions) of level
+///   0: about 2ε. So an attacker who replays mistakes after every rebuild causes at most twice as
+///   many mistakes as with new keys. With a single hash function, at rates above 0.38, *all*
+///   mistakes come back.
 ///
 /// # How it works
 /// Level 0 has k hash functions with their own cells. The first function multiplies the hash, read
 /// as a fraction, by the number of cells. So the members of a cell are those in an *interval* of
 /// hashes, which an index in hash order can list, and which a claim names. Only these cells die.
 ///
-/// A cell is either alive, or it has a *depth*: the number of the level that answers for it.
-/// Members that are inserted later also go to that level, which needs no list of members. Dead
-/// cells are few and stored compressed. Level i has the rate ε^(2^i), and room for the
-/// [planned](Builder::adaptations) mistakes. If a level has no room, a lower one takes the mistake,
-/// and the last level grows. A lookup reads level 0 and at most one other level.
+/// A cell is either alive, or it has a *depth*: the number of the level that answers for it. A
+/// member that is inserted into a dead cell is also inserted into that level; this needs no list
+/// of members. Dead cells are few and stored compressed. Level i has the rate ε^(2^i), and room
+/// for the [planned](Builder::adaptations) mistakes. If a level has no room, the members go to a
+/// lower one; the last level grows. A lookup reads level 0 and at most one other level.
 ///
 /// A removed member is a *ghost*: its bits stay set, so its key is still answered "maybe" until it
 /// is repaired like any mistake. A [rebuild](Self::rebuild) frees the room of ghosts.
@@ -143,7 +144,7 @@ pub struct AdaptiveBloomFilter {
     last: OrderedHashes,
     dead: DeadCells,
     versions: Versions,
-    /// Number of cells that may die.
+    /// Number of repairs that the levels are planned for.
     repairs: u64,
     /// Number of members, each counted as often as it was inserted.
     len: u64,
@@ -312,7 +313,7 @@ impl AdaptiveBloomFilter {
     }
 }
 
-/// Returns the share of the room that is taken.
+/// Returns the number of members written, as a share of the room.
 fn share(written: u64, room: u64) -> f64 {
     written as f64 / room.max(1) as f64
 }

@@ -9,13 +9,13 @@ use crate::builder::{Buildable, Builder, DEFAULT_RATE, HasRepairs, Limits, Plan,
 use crate::claim::Versions;
 use crate::error::{BuildError, PlanError};
 
-/// The lowest rate that can be requested, which is the same for the other filters.
+/// The lowest rate that can be requested.
 const LEAST_RATE: f64 = 1.0 / (1u64 << 56) as f64;
 
 /// The lowest rate of a level. Below it, whole hashes are smaller than a Bloom filter.
 const LEAST_LEVEL_RATE: f64 = 1.0 / (1u128 << 64) as f64;
 
-/// Maximum number of cells per function. With more, one product could not distinguish dead cells.
+/// Maximum number of cells per function.
 pub(super) const MOST_CELLS: u64 = 1 << 40;
 
 /// Maximum number of hash functions per level.
@@ -63,9 +63,9 @@ impl Buildable for AdaptiveBloomFilter {
 }
 
 impl Builder<AdaptiveBloomFilter> {
-    /// Returns the number of cells that may die. By default, this is the expected number of
+    /// Returns the number of repairs to plan for. By default, this is the expected number of
     /// mistakes if there are as many queries as members. More room would be wasted, because the
-    /// deeper levels hold nothing but repairs. If there are more mistakes, the last level grows.
+    /// deeper levels contain nothing but repairs. If there are more mistakes, the last level grows.
     fn planned_repairs(&self, capacity: usize) -> u64 {
         let mistakes = || (capacity as f64 * self.rate().unwrap_or(DEFAULT_RATE)).ceil() as u64;
         self.adaptations.map_or_else(mistakes, |count| count as u64)
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_keep_the_rate_and_are_near_the_optimum() {
+    fn level_plans_keep_the_rate_at_nearly_optimal_size() {
         for rate in [0.9, 0.5, 0.25, 0.1, 0.01, 0.001, 1e-6, 1e-12] {
             let shape = LevelPlan::for_rate(1_000_000, rate);
             assert!(shape.rate(1_000_000) <= rate * (1.0 + 1e-9), "{rate}");

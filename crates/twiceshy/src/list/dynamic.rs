@@ -158,7 +158,7 @@ impl YesNoList {
         Ok(is_new)
     }
 
-    /// Makes the filter answer "no" to a no key.
+    /// Makes the filter answer "no" to a key of the no list.
     fn repair(&mut self, no: Hash) -> Result<(), BuildError> {
         let Answer::Maybe(claim) = self.filter.check(no) else { return Ok(()) };
         self.repairs += 1;
@@ -314,8 +314,8 @@ impl YesNoList {
 
 filter_traits!([] YesNoList, YesNoList: Filter);
 
-/// Members are the keys of the yes list, and mistakes those of the no list. A hash that occurs twice
-/// in a list is listed once.
+/// Members are the keys of the yes list, and mistakes those of the no list. A hash that occurs
+/// twice in a list is listed once.
 impl FromMembers for YesNoList {
     fn from_members(
         builder: &Builder<Self>,

@@ -3,7 +3,7 @@
 use crate::Hash;
 use crate::error::BuildError;
 
-/// A yes/no list or filter was not built or changed.
+/// The error when a yes/no list or filter can't be built or changed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListError {

@@ -6,7 +6,7 @@ use crate::claim::Mismatch;
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
 
-/// Members and their boxes.
+/// The listed members, each with the box that contains it.
 pub(super) struct Account<'a> {
     /// The listed members, in order, each with its box.
     pub(super) members: Vec<(Spot, &'a RangeBox)>,

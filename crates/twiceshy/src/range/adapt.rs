@@ -16,7 +16,7 @@ use core::ops::{Bound, RangeBounds, RangeInclusive};
 pub enum Answer {
     /// The range certainly contains no member.
     Empty,
-    /// The range may contain a member. If it does not, the claim lets the filter repair its mistake.
+    /// The range may contain a member. If it doesn't, the claim lets the filter repair its mistake.
     Maybe(Claim),
 }
 
@@ -153,8 +153,8 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         self.cells(self.hash_of(key)).hashes()
     }
 
-    /// Returns whether inserting `key` may turn a range near `other` into a mistake. It may if the
-    /// partitions of both keys share quotient and remainder.
+    /// Returns whether inserting `key` may turn a range near `other` into a mistake. This is
+    /// possible if the partitions of both keys have the same quotient and remainder.
     pub fn may_confuse(&self, key: K, other: K) -> bool {
         let scaled = self.boxes.scale(self.hash_of(key));
         self.boxes.cell(scaled, self.boxes.age_around(scaled)).covers(self.hash_of(other))

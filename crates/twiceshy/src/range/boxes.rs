@@ -1,4 +1,4 @@
-//! The table of boxes.
+//! The table that stores a range filter's boxes.
 
 use super::layout::{RangeBox, Spelling};
 use crate::bits::machine::{AnyShape, Machine, Operation};
@@ -38,7 +38,7 @@ impl Piece {
 #[derive(Clone)]
 pub(super) struct Boxes {
     pub(super) shared: Shared,
-    // The rest is the writer's state, which lookups don't see.
+    // Lookups don't read the fields below.
     pub(super) usage: Usage,
     /// Number of members, each counted as often as it was inserted.
     pub(super) len: u64,
@@ -46,7 +46,7 @@ pub(super) struct Boxes {
     pub(super) oldest: u32,
 }
 
-/// A header, which never changes, and a table of boxes. This is all that lookups read.
+/// The part of the boxes that lookups read: the table, and settings that never change.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) table: QuotientTable,
@@ -90,7 +90,8 @@ impl Boxes {
         Some(Self::over(table, spelling, 0))
     }
 
-    /// Returns a table of boxes of which `used` slots are used. It counts no members yet.
+    /// Returns the boxes in an existing table with `used` used slots. The number of members is 0
+    /// until the caller sets it.
     pub(super) fn over(table: QuotientTable, spelling: Spelling, used: u64) -> Self {
         let usage = table.usage(used);
         let shared = Shared { table, spelling, budget: Budget::ENDLESS };
@@ -118,7 +119,7 @@ impl Boxes {
         if self.oldest == 0 {
             return 0;
         }
-        // At the greatest age all boxes of the quotient match.
+        // At the greatest age, all boxes of the quotient match.
         let run = self.find(scaled, self.spelling.greatest_age());
         let remainder = scaled.leading(self.spelling.digits.remainder);
         let firsts = self.table.entries(run).map(|entry| self.table.value(entry.start));
@@ -137,8 +138,8 @@ impl Boxes {
         let range = &group.slots;
         let needed = self.usage.used + slots.len() as u64 - (range.end - range.start);
         while self.editor().rewrite(group.cell.quotient(), range.clone(), &slots).is_err() {
-            // A longer tail helps if the table has enough free slots, but long boxes don't fit near
-            // them.
+            // A longer tail helps if the table has enough free slots, but not where these boxes
+            // need them.
             if needed > self.table.slots() || !self.editor().lengthen_tail() {
                 return Err(TableFull);
             }

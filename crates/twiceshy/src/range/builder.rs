@@ -108,8 +108,8 @@ impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
     }
 
     /// Makes the filter grow: it doubles its slots when 95 % of them are used, and keeps its rate
-    /// however often it doubles. That takes one bit more per member, and remainders that are longer
-    /// by about log₂ log₂(1/rate) bits.
+    /// however often it doubles. This costs one more bit per member, and makes remainders longer by
+    /// about log₂ log₂(1/rate) bits.
     #[must_use]
     pub fn expandable(mut self) -> Self {
         self.options.expandable = true;
@@ -158,9 +158,10 @@ impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
 /// Returns the probability that an empty range that touches two partitions is a mistake, at this
 /// load.
 pub(super) fn expected_rate(remainder_bits: u32, expandable: bool, load: f64) -> f64 {
-    // A box of age 0 matches with probability 2^-r. From one age to the next, there are half as many
-    // boxes, and each matches twice as often, so all ages contribute equally. Only the oldest age,
-    // without remainder bits, contributes twice as much: it has as many boxes as the age before it.
+    // A box of age 0 matches with probability 2^-r. From one age to the next, there are half as
+    // many boxes, and each matches twice as often, so all ages contribute equally. Only the oldest
+    // age, without remainder bits, contributes twice as much: it has as many boxes as the age
+    // before it.
     let kinds = if expandable { f64::from(remainder_bits + 2) / 2.0 } else { 1.0 };
     (2.0 * load * kinds / f64::from(remainder_bits).exp2()).min(1.0)
 }

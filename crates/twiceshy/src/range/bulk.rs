@@ -11,9 +11,9 @@ use crate::sorting::Numbers;
 use crate::table::TableFull;
 
 impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
-    /// Builds a filter of these members in one pass, which is several times as fast as inserting
+    /// Builds a filter with these members in one pass, which is several times as fast as inserting
     /// them. The members can be in any order. If no size was given, or if the filter is expandable,
-    /// it becomes as large as the members need.
+    /// the filter becomes as large as the members need.
     ///
     /// # Errors
     /// The same as for [`build`](Self::build), or if the members don't fit in a size that was

@@ -24,7 +24,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
         Ok(())
     }
 
-    /// Inserts many members, all or none.
+    /// Inserts many members, or none if there is no room for all of them.
     ///
     /// # Errors
     /// The same as for [`insert`](Self::insert). The filter is unchanged in that case.
@@ -33,7 +33,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
             let inserted = if self.boxes.is_due()
                 && let Ok(mut doubled) = self.doubled()
             {
-                // This filter stays as it is until the other one has taken all members.
+                // `self` doesn't change until all members are in the doubled filter.
                 let rest = doubled.insert_many(&keys[index..]);
                 if rest.is_ok() {
                     *self = doubled;
@@ -88,8 +88,8 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     ///
     /// # Errors
     /// Returns a [`RemoveError`] and changes nothing if the claim is stale or of a different key,
-    /// if the listed members don't match the filter, if the key is not one of them, or if one of
-    /// them is in a mistake.
+    /// if the listed members don't match the filter, if the key is not one of them, or if a member
+    /// that stays is in a listed mistake.
     pub fn remove<'l>(
         &mut self,
         claim: &Claim,
@@ -146,8 +146,8 @@ impl Boxes {
         self.insert_near_others(spot)
     }
 
-    /// Inserts a member if there may be other boxes with its quotient and remainder, or too little
-    /// room.
+    /// Inserts a member when [`InsertNewBox`] can't, because there are other boxes with its
+    /// quotient and remainder, or because there is no room nearby.
     fn insert_near_others(&mut self, spot: Spot) -> Result<(), InsertError> {
         let scaled = self.scale(spot.partition);
         // Don't insert into older boxes, because their fingerprints are shorter.
@@ -181,8 +181,8 @@ impl Boxes {
         self.remove_from(&group, spot).expect("the member was inserted");
     }
 
-    /// Removes a member from the box with the longest fingerprint that may contain it. So every
-    /// other member is still in a box that covers it.
+    /// Removes a member from the box with the longest fingerprint that may contain it. This leaves
+    /// every other member in a box that covers it.
     fn remove_from(&mut self, group: &BoxGroup, spot: Spot) -> Result<(), RemoveError> {
         let scaled = self.scale(spot.partition);
         let mut boxes = group.boxes.clone();
@@ -202,7 +202,7 @@ impl Boxes {
 }
 
 /// Inserts a member as a new box, unless there are boxes with its quotient and remainder. Returns
-/// whether it inserted the member.
+/// whether the member was inserted.
 struct InsertNewBox<'a>(&'a mut Boxes, Spot);
 
 impl Operation for InsertNewBox<'_> {

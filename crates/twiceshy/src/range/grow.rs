@@ -33,11 +33,11 @@ pub enum DoublingError<E> {
 }
 
 impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
-    /// Returns a filter with twice the slots, exactly the same answers, and all repairs. It needs no
-    /// members. Older claims are stale.
+    /// Returns a filter with twice the slots, exactly the same answers, and all repairs. This needs
+    /// no list of members. Older claims are stale.
     ///
-    /// An [expandable](crate::builder::Builder::expandable) filter does so by itself when it is full,
-    /// until its oldest members have no remainder bits left. From then on, use
+    /// An [expandable](crate::builder::Builder::expandable) filter doubles by itself when it is
+    /// full, until its oldest members have no remainder bits left. From then on, use
     /// [`doubled_listing`](Self::doubled_listing).
     ///
     /// # Errors
@@ -54,9 +54,10 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// Returns a filter with twice the slots, and rebuilds fingerprints that have no remainder bits
     /// left. Older claims are stale.
     ///
-    /// `list` gets intervals of hashes, in order. It returns all members in the interval (by the
-    /// [hash](Self::hash_of) of their partitions), each as often as it was inserted. In all, it
-    /// lists only about one in 2^r members, where r is the number of remainder bits.
+    /// `list` is called with one interval of hashes at a time, in order. It must return all members
+    /// in the interval (by the [hash](Self::hash_of) of their partitions), each as often as it was
+    /// inserted. All calls together list only about one in 2^r members, where r is the number of
+    /// remainder bits.
     ///
     /// No fingerprint becomes shorter, so every repair is kept.
     ///

@@ -11,9 +11,10 @@ use std::time::SystemTime;
 /// The number of a key must grow with the key, and different keys must have different numbers.
 ///
 /// # How long ranges can be
-/// A filter's rate holds for ranges of up to [`longest_range`](crate::builder::Builder::longest_range)
-/// *numbers*, at most 2^20. For longer ranges the rate of false positives grows with the length,
-/// and soon the answer is always "maybe". So the numbers should be as coarse as your ranges allow:
+/// A filter's rate holds for ranges of up to
+/// [`longest_range`](crate::builder::Builder::longest_range) *numbers*, at most 2^20. For longer
+/// ranges the rate of false positives grows with the length, and soon the answer is always "maybe".
+/// So the numbers should be as coarse as your ranges allow:
 ///
 /// - Consecutive integers and IP addresses have consecutive numbers, so ranges of up to 2^20 of
 ///   them work.
@@ -102,9 +103,9 @@ range_keys! {
     };
     Ipv4Addr: 32, |key| key.to_bits().into();
     Ipv6Addr: 128, |key| key.to_bits();
-    /// Numbers are nanoseconds.
+    /// A duration's number is its length in nanoseconds.
     Duration: 94, |key| key.as_nanos();
-    /// Numbers count nanoseconds. Times before 1970 have the smaller numbers.
+    /// Times are numbered in nanoseconds, from the past to the future.
     SystemTime: 96, |key| match key.duration_since(Self::UNIX_EPOCH) {
         Ok(since) => (1 << 95) + since.as_nanos(),
         Err(before) => (1 << 95) - before.duration().as_nanos(),
@@ -124,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_keep_the_order(a in any::<u128>(), b in any::<u128>()) {
+        fn numbers_are_in_the_order_of_keys(a in any::<u128>(), b in any::<u128>()) {
             macro_rules! check {
                 ($($unsigned:ident $signed:ident)*) => {$(
                     let (x, y) = (a as $unsigned, b as $unsigned);

@@ -65,7 +65,7 @@ impl Spelling {
         Digits { remainder: self.digits.remainder - age, ..self.digits }
     }
 
-    /// Returns the first slot of a box without its memento.
+    /// Returns the heading of a box: its first slot without the memento.
     #[inline(always)]
     pub(super) fn heading(self, remainder: u64, age: u32) -> u64 {
         if self.has_ages { (remainder << 1 | 1) << age } else { remainder }
@@ -109,8 +109,8 @@ impl Spelling {
         }
     }
 
-    /// Returns whether the first slot of a box has a memento in `least..=most`, and a remainder that
-    /// is a prefix of `remainder`.
+    /// Returns whether the first slot of a box has a memento in `least..=most`, and a remainder
+    /// that is a prefix of `remainder`.
     #[inline(always)]
     pub(super) fn shows(self, first: u64, remainder: u64, least: u64, most: u64) -> bool {
         let memento = self.memento(first);
@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn boxes_survive_a_round_trip(
+        fn box_survives_encoding_and_decoding(
             remainder in 1u32..=30, memento_bits in 0..=MOST_MEMENTO_BITS, digits in 1u32..4,
             has_ages in any::<bool>(), age in any::<u32>(),
             hash in any::<u128>(), mementos in prop::collection::vec(any::<u64>(), 1..40),

@@ -67,7 +67,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     fn search_each_partition(&self, numbers: &RangeInclusive<u128>) -> bool {
         let borders = self.partitions.borders(numbers);
         if borders >= MOST_PARTITIONS {
-            // An empty filter has no runs.
+            // The range is too long to search. The answer is "maybe" unless the filter is empty.
             let table = &self.boxes.table;
             return table.first_occupied(0, table.slots()).is_some();
         }

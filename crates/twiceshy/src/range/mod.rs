@@ -86,8 +86,7 @@ pub type RangeFilter<K> = MementoFilter<K, false>;
 /// # Guarantees
 /// - No false negatives. An operation that fails returns an error and changes nothing.
 /// - A repaired mistake stays repaired, unless a key is inserted whose partition collides with one
-///   of the range's, or the filter is rebuilt without the mistake. (A range longer than the planned
-///   longest range may become too long for a lookup when the filter gets fuller.)
+///   of the range's, or the filter is rebuilt without the mistake.
 ///
 /// # Papers
 /// - Chesetti et al., *Aeris Filter* (SIGMOD 2026). Our reverse map can be any index by partition
@@ -172,7 +171,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
         self.boxes.load()
     }
 
-    /// Returns the number of members that fill 95 % of the slots, if each is alone in its partition.
+    /// Returns the number of members that fill 95 % of the slots if each is alone in its partition.
     pub fn capacity(&self) -> usize {
         (self.boxes.table.slots() as f64 * PLANNED_LOAD) as usize
     }

@@ -1,4 +1,4 @@
-//! The parts of a filter, for snapshots.
+//! Splits a range filter into the parts that a snapshot stores, and puts them together again.
 
 use super::boxes::Boxes;
 use super::layout::{MOST_MEMENTO_BITS, Spelling};
@@ -47,8 +47,8 @@ impl RangeShape {
 
     /// Returns the least and the greatest number of lines in the table of a
     /// [possible](Self::is_possible) filter, or `None` if this machine can't address them. The
-    /// greatest number allows for a [lengthened](QuotientTable::lengthen_tail) tail, which is
-    /// hardly longer than the space for all slots.
+    /// greatest number allows for a [lengthened](QuotientTable::lengthen_tail) tail, which takes
+    /// little more space than the home slots.
     pub(crate) fn lines(&self) -> Option<RangeInclusive<usize>> {
         let least = QuotientTable::blocks_for(self.slots, self.slot_bits())?;
         Some(least..=least.checked_mul(3)?)

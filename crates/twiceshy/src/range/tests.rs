@@ -147,7 +147,7 @@ fn repaired_long_range_stays_repaired_as_the_filter_fills() {
         members.iter().copied().filter(|&key| claim.is_suspect(filter.hash_of(key))).collect()
     };
     let range = 0..1000;
-    let Answer::Maybe(claim) = filter.check_range(range.clone()) else { panic!("luck") };
+    let Answer::Maybe(claim) = filter.check_range(range.clone()) else { panic!("no mistake") };
     let listed = suspects(&filter, &claim);
     filter.adapt(&claim, &listed).unwrap();
     for _ in 0..40 {
@@ -163,13 +163,13 @@ fn repaired_long_range_stays_repaired_as_the_filter_fills() {
     filter.remove(&claim, members[0], listing).unwrap();
     assert!(!filter.contains_range(range));
     let too_long = filter.check_range(0..5000);
-    let Answer::Maybe(claim) = too_long else { panic!("luck") };
+    let Answer::Maybe(claim) = too_long else { panic!("no mistake") };
     assert_eq!(filter.adapt(&claim, &[]), Err(AdaptError::TooLong));
 }
 
 #[test]
 fn build_from_chooses_a_sufficient_size() {
-    // All keys are in one box, or each key is in its own box.
+    // First all keys are in one box, then each key is in its own box.
     for keys in [(0..5000u64).collect::<Vec<_>>(), (0..5000).map(|key| key << 40).collect()] {
         let builder = RangeFilter::<u64>::builder().longest_range(1 << 16);
         let filter = builder.build_from(&keys).unwrap();
@@ -269,7 +269,7 @@ fn extreme_keys_and_unbounded_ranges_are_answered_correctly() {
     assert!(!filter.contains(0) && filter.contains(u64::MAX));
 }
 
-/// Asks for uniform ranges, and for ranges that begin right after a member.
+/// Looks up uniform ranges, and ranges that begin right after a member.
 #[test]
 fn rate_holds_for_uniform_and_adjacent_ranges() {
     let members = 20_000u64;
@@ -298,7 +298,8 @@ fn rate_holds_for_uniform_and_adjacent_ranges() {
     }
 }
 
-/// Fills a filter that can't grow any more, with repaired mistakes in its oldest boxes.
+/// Returns a filter that can't grow any more, with repaired mistakes in its oldest boxes. Also
+/// returns its members and the mistakes.
 fn exhausted_filter() -> (AdaptiveRangeFilter<u64>, Vec<u64>, Vec<u64>) {
     let builder = AdaptiveRangeFilter::<u64>::builder().slots(64).remainder_bits(2).expandable();
     let builder = builder.longest_range(1).secret(Secret::from_bytes([8; 16]));

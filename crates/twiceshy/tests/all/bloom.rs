@@ -102,16 +102,16 @@ fn false_positive_rate_is_as_promised() {
         set.filter.contains_many(&queries, &mut maybe);
         let count = maybe.iter().filter(|&&maybe| maybe).count() as u64;
         let what = format!("a rate of {rate}");
-        // Allows 2 % for the random number of set cells.
+        // Allow 2 % for the random number of set cells.
         assert_at_most(&what, count, QUERIES, (rate * 1.02).min(1.0));
-        assert!(count as f64 > 0.93 * rate * QUERIES as f64 - 60.0, "{what}: {count} are few");
+        assert!(count as f64 > 0.93 * rate * QUERIES as f64 - 60.0, "{what}: only {count}");
         set.check();
     }
 }
 
-/// The game of Bender et al.: an attacker asks for new keys and for earlier mistakes, in any order and as
-/// often as they like. Each mistake is repaired immediately. No strategy makes more than ε of the queries
-/// mistakes.
+/// Plays the game of Bender et al.: an attacker looks up new keys and earlier mistakes, in any
+/// order and as often as they like. Each mistake is repaired immediately. With any strategy, at
+/// most a share ε of the queries are mistakes.
 #[test]
 fn attacker_causes_no_more_mistakes_than_the_rate() {
     const CAPACITY: usize = 20_000;
@@ -133,11 +133,11 @@ fn attacker_causes_no_more_mistakes_than_the_rate() {
         }
         let rounds = CAPACITY as u64;
         assert_at_most(&format!("fresh keys at {rate}"), first, rounds, rate * 1.02);
-        // A repeated query is a mistake at the rate of level 1 or below, which is at most ε².
+        // Level 1 or a deeper level answers a repeated query, and its rate is at most ε².
         assert_at_most(&format!("old mistakes at {rate}"), again, 2 * rounds, rate * rate);
         let details = set.filter.details();
         assert!(first > rounds / 2 * (rate * 1000.0) as u64 / 1000, "{first} at {rate}");
-        assert!((0.5..1.5).contains(&details.wear), "as planned: {}", details.wear);
+        assert!((0.5..1.5).contains(&details.wear), "a wear of {}, not 1", details.wear);
         set.check();
 
         // After a rebuild, there is room for as many repairs again.
@@ -161,7 +161,7 @@ fn replayed_mistakes_recur_at_the_documented_rate() {
         let replayed_rate = rate.powf(1.0 - f64::from(functions).recip());
         assert!(replayed_rate < 2.5 * rate, "{replayed_rate} at {rate}");
         let fresh = random(700 + seed);
-        // Mistakes, and whether each was a mistake again in all later builds.
+        // Earlier mistakes, each with whether it was a mistake again in all later builds.
         let mut known: Vec<(Hash, bool)> = Vec::new();
         for build in 0..BUILDS as u64 {
             let (mut came_back, mut survivors, mut survived) = (0, 0, 0);
@@ -184,15 +184,15 @@ fn replayed_mistakes_recur_at_the_documented_rate() {
             set.check();
             set.filter.rebuild(set.members.iter().copied()).unwrap();
         }
-        assert!(known.len() as f64 > 2.0 * rate * CAPACITY as f64, "{} are few", known.len());
+        assert!(known.len() as f64 > 2.0 * rate * CAPACITY as f64, "only {} mistakes", known.len());
     }
 }
 
-/// The paper claims (1 + O(ε)) times the space of a Bloom filter, after as many queries as there are
-/// members. The factor of ε is 9 at ε = 1/4, where a dead cell takes as much space as a member, and
-/// less at better rates.
+/// The paper claims (1 + O(ε)) times the space of a Bloom filter, after as many queries as there
+/// are members. The constant in the O is 9 at ε = 1/4, where a dead cell takes as much space as a
+/// member, and less at lower rates.
 #[test]
-fn space_is_slightly_more_than_that_of_a_bloom_filter() {
+fn adaptive_filter_takes_little_more_space_than_plain_bloom_filter() {
     const CAPACITY: usize = 200_000;
     println!(
         "rate      Bloom  planned    taken   factor  (factor-1)/rate  bits/member  dead cells  bits each"
@@ -320,7 +320,7 @@ fn rebuild_refuses_counts_that_overflow() {
 
 /// Plans no repairs, so all repairs go to the last level.
 #[test]
-fn last_level_takes_many_members() {
+fn last_level_holds_many_members() {
     const MEMBERS: u64 = 20_000;
     let mut set = Set::full(&planned(MEMBERS as usize, 0.3).adaptations(0), 5);
     let fresh = random(800);
@@ -335,7 +335,7 @@ fn last_level_takes_many_members() {
 }
 
 #[test]
-fn impossible_plans_are_refused_and_possible_plans_are_kept() {
+fn impossible_plans_are_refused_and_built_filters_match_their_plans() {
     let builder = AdaptiveBloomFilter::builder();
     assert!(matches!(builder.plan(), Err(PlanError::Size)));
     assert!(matches!(builder.clone().capacity(9).memory(9).plan(), Err(PlanError::Size)));

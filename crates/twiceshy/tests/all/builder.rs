@@ -85,7 +85,7 @@ fn rate_for_given_slots_holds_when_they_are_full() {
 }
 
 #[test]
-fn smallest_filters_work() {
+fn smallest_filters_hold_one_member() {
     for builder in [builder().capacity(0), builder().capacity(1), builder().slots(1)] {
         let mut filter = builder.build().unwrap();
         assert!(filter.is_empty() && filter.load().abs() < f64::EPSILON);
@@ -134,14 +134,14 @@ fn equal_hashes_are_counted() {
 }
 
 #[test]
-fn enlarged_filter_has_room_but_not_too_much() {
+fn enlarged_filter_has_room_for_repairs_and_is_not_much_larger() {
     let hasher = KeyedHasher::new(&Secret::from_bytes([9; 16]));
     let hashes =
         |from: u64, count: u64| (from..from + count).map(|key| hasher.hash(&key)).collect();
     for (members, bits, mistakes, least) in [
         (20_000, 8, 600_000, 0.8),
         (10_000, 9, 520_000, 0.8),
-        (20_000, 1, 60_000, 0.5), // how many collide depends on the size found
+        (20_000, 1, 60_000, 0.5), // the number of collisions depends on the final size
         (5_000, 4, 0, 0.8),
     ] {
         let builder = builder().remainder_bits(bits).adaptations(500);

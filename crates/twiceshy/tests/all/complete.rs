@@ -8,8 +8,8 @@ use twiceshy::{
     quotient::{MergeError, ValueError},
 };
 
-/// Returns a hash for 16 slots of 8 bits. The first hexadecimal digit is the quotient. Each further pair of
-/// digits is one digit of the filter.
+/// Returns a hash for 16 slots of 8 bits. The first hexadecimal digit is the quotient. Each further
+/// pair of digits is one digit of the filter.
 fn hash(digits: u64) -> Hash {
     Hash::from_u128(u128::from(digits) << 92)
 }
@@ -155,7 +155,7 @@ fn value_stays_with_its_members() {
 }
 
 #[test]
-fn merged_filter_has_all_answers_and_repairs() {
+fn merged_filter_keeps_all_members_and_repairs() {
     let hashes = hashes(4000);
     let (members, queries) = hashes.split_at(1500);
     // The sizes differ by a power of two, and all fingerprints have the same length.

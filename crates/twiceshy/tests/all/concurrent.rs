@@ -30,8 +30,8 @@ fn claim(filter: &Concurrent<QuotientFilter>, query: Hash) -> Claim {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
 
-    /// After any operations, the shards have exactly the contents and answers of one plain filter
-    /// with the slots of all of them.
+    /// After any operations, the shards together have the same contents and answers as one plain
+    /// filter with as many slots.
     #[test]
     fn sharded_filter_matches_unsharded_filter(
         shards in prop::sample::select(vec![1usize, 2, 8]),
@@ -96,7 +96,7 @@ fn suspects_end_at_the_border_of_their_shard() {
 }
 
 #[test]
-fn errors_name_the_whole_hash() {
+fn errors_name_the_whole_hash_not_its_part_within_the_shard() {
     let filter = builder().remainder_bits(4).slots(80).shards(8).build_concurrent().unwrap();
     let [member, other] = [0u128, 1].map(|low| Hash::from_u128(5 << 125 | low));
     let twin = Hash::from_u128(2 << 125);
@@ -137,16 +137,16 @@ fn stale_claims_are_refused() {
     let before = claim(&filter, hash(9));
     filter.remove_trusting(hash(1)).unwrap();
     refused(&before, &[hash(0)]);
-    // A claim of a different filter with the same members.
+    // A claim of a different filter is refused, even if that filter has the same members.
     let other = shape.build_concurrent().unwrap();
     other.insert(hash(0)).unwrap();
     refused(&claim(&other, hash(9)), &[hash(0)]);
-    // A claim of a plain filter.
+    // A claim of a plain filter is refused.
     let mut plain = QuotientFilter::builder().remainder_bits(1).slots(1).build().unwrap();
     plain.insert(hash(0)).unwrap();
     let Answer::Maybe(of_plain) = plain.check(hash(9)) else { panic!("they share a bit") };
     refused(&of_plain, &[hash(0)]);
-    // The shard has grown. Changes in other shards don't matter.
+    // Inserts into other shards keep a claim valid. Growth of its own shard makes it stale.
     let before = claim(&filter, hash(9));
     let elsewhere: Vec<Hash> = (0..40).map(|number| Hash::from_u128(number << 115)).collect();
     filter.insert_each(&elsewhere).unwrap();
@@ -180,11 +180,11 @@ fn shards_double_one_after_the_other() {
             grown.resize(doubled, inserted);
         }
     }
-    assert_eq!(grown.len(), SHARDS, "each doubles once");
-    assert!(grown[0] > CAPACITY, "none before there are as many members as planned");
-    assert!(grown[SHARDS - 1] - grown[0] > CAPACITY / 12, "over a long time");
+    assert_eq!(grown.len(), SHARDS, "each shard doubles once");
+    assert!(grown[0] > CAPACITY, "a shard doubled below the planned capacity");
+    assert!(grown[SHARDS - 1] - grown[0] > CAPACITY / 12, "the shards doubled within a short time");
     let at_once = grown.chunk_by(|a, b| a == b).map(<[usize]>::len).max();
-    assert!(at_once < Some(4), "few within 50 inserts");
+    assert!(at_once < Some(4), "too many shards doubled within 50 inserts");
     filter.validate().unwrap();
 }
 
@@ -252,7 +252,7 @@ fn members_that_two_threads_are_removing_can_be_removed_without_a_list() {
 }
 
 #[test]
-fn planned_sizes_are_for_all_shards_together() {
+fn planned_size_is_the_total_of_all_shards() {
     for shards in [1usize, 3, 16] {
         let count = shards.next_power_of_two();
         let filter = builder().memory(1 << 20).shards(shards).build_concurrent().unwrap();
@@ -261,7 +261,7 @@ fn planned_sizes_are_for_all_shards_together() {
         let filter = builder().slots(10_007).shards(shards).build_concurrent().unwrap();
         let slots: Vec<u64> = filter.parameters().iter().map(|shard| shard.slots).collect();
         assert_eq!(slots.iter().sum::<u64>(), 10_007);
-        assert!(slots.iter().max().unwrap() - slots.iter().min().unwrap() <= 1, "none may grow");
+        assert!(slots.iter().max().unwrap() - slots.iter().min().unwrap() <= 1, "uneven sizes");
         assert_eq!(filter.stats().members, 0);
     }
     // With one shard, the plan equals that of a plain filter.

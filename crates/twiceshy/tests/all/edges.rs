@@ -8,8 +8,8 @@ use twiceshy::{
     quotient::{MergeError, ValueError},
 };
 
-/// Returns a hash for 16 slots of 8 bits. The first hexadecimal digit is the quotient. Each further pair of
-/// digits is one digit of the filter.
+/// Returns a hash for 16 slots of 8 bits. The first hexadecimal digit is the quotient. Each further
+/// pair of digits is one digit of the filter.
 fn hash(digits: u64) -> Hash {
     Hash::from_u128(u128::from(digits) << 92)
 }
@@ -131,7 +131,7 @@ fn failed_insert_many_is_undone_in_restored_full_filter() {
 }
 
 #[test]
-fn resizing_with_a_list_and_doubling_without_one_keep_repairs() {
+fn resizing_and_doubling_keep_repairs() {
     let mut members = hashes(5, 3000);
     members.sort_unstable();
     let mut filter = QuotientFilter::builder().slots(4000).remainder_bits(4).build().unwrap();
@@ -150,8 +150,8 @@ fn resizing_with_a_list_and_doubling_without_one_keep_repairs() {
     }
 }
 
-/// Merges filters of one size, some of them doubled, with values of different widths, counts, repairs
-/// and tombstones.
+/// Merges filters of one size, some of them doubled, with values of different widths, counts,
+/// repairs and tombstones.
 #[test]
 fn merging_random_filters_keeps_members_and_repairs() {
     let (mut merges, mut refused) = (0, 0);
@@ -309,7 +309,7 @@ fn member_with_count_0_is_not_a_member() {
 }
 
 #[test]
-fn merged_filter_has_the_widest_values_and_all_adaptations() {
+fn merged_filter_has_the_widest_values_and_counts_all_repairs() {
     let [a, b, mistake] = [A, 0x7_00_00_00_00, MISTAKE].map(hash);
     let filter = |value_bits, member, value| {
         let builder = QuotientFilter::builder().slots(16).remainder_bits(8);
@@ -355,7 +355,7 @@ fn doubled_filter_still_grows_and_keeps_its_counts() {
 }
 
 #[test]
-fn repairs_grow_the_filter() {
+fn filter_grows_if_a_repair_needs_more_slots() {
     let members: Vec<Hash> = (0..8).map(|index| Hash::from_u128(index << 124)).collect();
     let builder = QuotientFilter::builder().slots(16).remainder_bits(8).grow_at(0.5);
     let mut filter = builder.build().unwrap();
@@ -411,7 +411,7 @@ fn rebuilt_filter_takes_largest_value_and_ignores_tombstones() {
 }
 
 #[test]
-fn rebuild_with_a_new_member_skips_no_entries() {
+fn rebuild_with_a_new_member_keeps_values_and_repairs() {
     let builder = QuotientFilter::builder().slots(16).remainder_bits(8);
     let mut filter = builder.value_bits(3).build().unwrap();
     let [newcomer, b, mistake] = [A, B, 0x3_aa_21_00_00].map(hash);
@@ -425,7 +425,7 @@ fn rebuild_with_a_new_member_skips_no_entries() {
 }
 
 #[test]
-fn filter_grows_for_a_value_and_for_a_tombstone() {
+fn filter_grows_if_a_value_or_a_tombstone_needs_more_slots() {
     let members: Vec<Hash> = (0..8).map(|index| Hash::from_u128(index << 124)).collect();
     let builder = QuotientFilter::builder().slots(16).remainder_bits(8).value_bits(3);
     let mut filter = builder.grow_at(0.6).build().unwrap();

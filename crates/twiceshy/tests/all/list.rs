@@ -1,4 +1,5 @@
-//! Yes/no lists that change: answers for listed keys are exact, and the rate holds for unlisted keys.
+//! Tests yes/no lists that change: answers for listed keys are exact, and the rate holds for
+//! unlisted keys.
 
 use proptest::prelude::*;
 use twiceshy::{
@@ -65,7 +66,7 @@ fn removing_keys_frees_space() {
     (0..20_000).for_each(|key| assert!(list.add_no(&(1 << 30 | key)).unwrap()));
     let full = sizes(list.filter());
     assert!(list.stats().repairs > 100 && full.2 > 100, "{full:?}");
-    // Removing a no key gives back the extensions that it needed.
+    // Removing a no key frees the extensions that it needed.
     (0..20_000).for_each(|key| assert!(list.remove_no(&(1 << 30 | key))));
     let yes_only = sizes(list.filter());
     list.filter().validate().unwrap();
@@ -110,7 +111,7 @@ fn list_within_planned_capacity_is_not_rebuilt() {
 }
 
 #[test]
-fn memory_of_filter_and_lists_is_separate() {
+fn stats_include_the_memory_of_the_lists() {
     let mut list = numbered(&YesNoList::builder());
     (0..10_000).for_each(|key| assert!(list.add_yes(&key).unwrap()));
     (0..30_000).for_each(|key| assert!(list.add_no(&(1 << 30 | key)).unwrap()));
@@ -152,7 +153,8 @@ fn sizes_match_the_plan() {
         let is_kept = filter.stats().expected_rate <= 1.01 * rate;
         assert!(plan.expected_rate <= rate && is_kept, "{plan:?}");
         assert_eq!(filter.stats().memory, plan.bytes);
-        // A filter with tags would be larger, or equally large if the no list is empty.
+        // A filter that stores both lists with tags would be larger, or equally large if the no
+        // list is empty.
         assert!(plan.bytes < plan.details.tagged_bytes + u64::from(no == 0));
         // The lists keep some slots free, so they take slightly more space than planned.
         let list = builder.build_from(members, mistakes).unwrap();

@@ -94,10 +94,11 @@ fn fixture(name: &str) -> MatchingFilter {
     MatchingFilter::open(path).unwrap()
 }
 
-/// Lists of a version that did not convert names to ASCII, from these lines: `Evil.example`,
-/// `https://user@ads.good.example:8443/x`, `*.wild.example.`, `[2001:0DB8::1]:443`, `0x7f.1`,
-/// `bücher.example`, `xn--caf-dma.example`, `mixed.example/a b/`, `mixed.example/x/../y` and
-/// `mixed.example?q`. The no list has `https://www.good.example/` and `news.example/a`.
+/// Reads files that were written by a version that did not convert names to ASCII. Their yes list
+/// has `Evil.example`, `https://user@ads.good.example:8443/x`, `*.wild.example.`,
+/// `[2001:0DB8::1]:443`, `0x7f.1`, `bücher.example`, `xn--caf-dma.example`, `mixed.example/a b/`,
+/// `mixed.example/x/../y` and `mixed.example?q`. Their no list has `https://www.good.example/` and
+/// `news.example/a`.
 #[test]
 fn lists_of_earlier_versions_match_as_before() {
     let both = [

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use twiceshy::quotient::Remainders;
 use twiceshy_model::script::{Shape, Spread, drive, drive_constructor, drive_shape};
 
-/// Plain remainders half of the time.
+/// Generates plain remainders half of the time.
 fn remainders() -> impl Strategy<Value = Remainders> {
     prop_oneof![Just(Remainders::PLAIN), any::<[u8; 16]>().prop_map(Remainders::from_bytes)]
 }

@@ -67,7 +67,7 @@ proptest! {
         queries.extend((0u64..).zip(&fingerprints).flat_map(|(key, fingerprint)| {
             near(fingerprint, form, hasher.hash(&(key + 1_000_000)))
         }));
-        // The remainders of members, in neighbouring runs.
+        // Look up the remainders of members in the neighbouring runs, too.
         let one_slot = u128::MAX / u128::from(slots);
         queries.extend(members.iter().flat_map(|member| {
             [1, 2, 4, 6].map(|further| {

@@ -10,12 +10,12 @@ use twiceshy::{
     hash::KeyedHasher,
 };
 
-/// The operations that these tests need.
+/// A filter that a builder can size, with the operations that these tests need.
 trait Sized: Buildable<Details: Clone + std::fmt::Debug + PartialEq> {
     /// Inserts a random member, chosen by its number.
     fn insert_member(&mut self, number: u64);
 
-    /// Asks for a random key that is not a member.
+    /// Looks up a random key that is not a member.
     fn contains_stranger(&self, number: u64) -> bool;
 
     fn bytes(&self) -> u64;
@@ -86,7 +86,8 @@ impl Sized for YesNoList {
     }
 }
 
-/// Calls a generic function for every filter, or for all that have slots or repairs.
+/// Calls a generic function with every filter type. The next two macros call it only with the types
+/// that have slots, or repairs.
 macro_rules! for_every_filter {
     ($check:ident($($argument:expr),*)) => {{
         for_every_filter_with_slots!($check($($argument),*));
@@ -118,7 +119,7 @@ fn builder<F: Sized>() -> Builder<F> {
     Builder::default()
 }
 
-/// Checks what a builder plans and builds.
+/// Checks that a full filter keeps the planned rate and memory. Returns the planned capacity.
 fn check_plan<F: Sized>(builder: &Builder<F>, rate: f64) -> usize {
     let plan = builder.plan().unwrap();
     let mut filter = builder.build().unwrap();
@@ -305,7 +306,7 @@ fn missing_size_is_an_error_unless_the_filter_grows_by_itself() {
 }
 
 #[test]
-fn options_of_one_filter_family_are_checked_by_its_plan() {
+fn plan_refuses_impossible_options_of_one_filter_family() {
     let quotient = || QuotientFilter::builder().capacity(10);
     assert_eq!(quotient().value_bits(17).plan(), Err(PlanError::ValueBits(17)));
     assert_eq!(quotient().grow_at(0.05).plan(), Err(PlanError::Growth(0.05)));

@@ -104,7 +104,7 @@ fn full_filter_of_ten_million_keeps_members_and_a_million_repairs() {
     filter.validate().unwrap();
 }
 
-/// Checks a count against its expectation, within 5 standard deviations of sampling.
+/// Asserts that a count is within 5 standard deviations of its mean.
 fn assert_near(what: &str, count: u64, queries: u64, rate: f64, spread_of_rate: f64) {
     let expected = rate * queries as f64;
     let variance = expected * (1.0 - rate) + (spread_of_rate * queries as f64).powi(2);
@@ -163,7 +163,7 @@ fn builder_keeps_the_requested_rate() {
 }
 
 #[test]
-fn planned_adaptations_fit() {
+fn full_filter_has_room_for_planned_adaptations() {
     let member = random(7);
     for remainder_bits in [2, 9] {
         let builder = QuotientFilter::builder()
@@ -187,13 +187,13 @@ fn planned_adaptations_fit() {
             }
         }
         assert_eq!(filter.stats().repairs, 5_000);
-        // The load is planned to be 95 %, give or take a little.
+        // The planned load is 95 %.
         assert!(filter.load() < 0.96, "{}", filter.load());
     }
 }
 
-/// The adaptivity game of the papers: an attacker repeats a set of queries, and after each round keeps
-/// only those that were false positives.
+/// Plays the adaptivity game of the papers: an attacker repeats a set of queries, and after each
+/// round keeps only those that were false positives.
 fn play(slots: u64, load: f64, queries_per_member: u64) {
     let member = random(20);
     let members = (slots as f64 * load) as u64;
@@ -264,7 +264,7 @@ fn full_filter_refuses_inserts_and_keeps_its_answers() {
 }
 
 #[test]
-fn built_filter_equals_inserts_and_repairs() {
+fn building_from_lists_equals_inserting_and_repairing() {
     let (member, query) = (random(40), random(41));
     let mistakes: Vec<Hash> = (0..200_000).map(query).collect();
     for remainder_bits in [3, 9] {

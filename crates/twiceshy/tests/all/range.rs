@@ -30,9 +30,9 @@ fn builder<const ADAPTIVE: bool>(longest_range: u64) -> Builder<MementoFilter<u6
     builder.longest_range(longest_range).secret(Secret::from_bytes([3; 16]))
 }
 
-/// Repeated mistakes are "empty" in an adaptive filter, but still "maybe" in a plain one.
+/// A repeated mistake is answered "empty" by an adaptive filter, but "maybe" by a plain one.
 #[test]
-fn a_repaired_range_is_answered_empty() {
+fn repaired_range_is_answered_empty() {
     for longest_range in [1, 32, 1 << 12] {
         let members: Vec<u64> = (0..2000).map(number).collect();
         let plain = builder::<false>(longest_range).build_from(&members).unwrap();

@@ -1,4 +1,4 @@
-//! Filters whose remainders aren't plain.
+//! Tests filters with fresh remainders: the first bits of hashes are mixed with secret numbers.
 
 use std::collections::BTreeSet;
 use twiceshy::concurrent::ShardPlan;
@@ -20,7 +20,7 @@ fn random(seed: u8) -> impl Fn(u64) -> Hash + Clone {
     move |index| hasher.hash(&index)
 }
 
-/// Returns the same remainders for the same seed.
+/// Returns remainders that depend only on the seed.
 fn remainders(seed: u64) -> Remainders {
     Remainders::from_bytes(random(99)(seed).as_u128().to_le_bytes())
 }
@@ -46,7 +46,7 @@ fn mistakes(filter: &QuotientFilter, queries: u64, seed: u8) -> Vec<Hash> {
 /// At load α, a mistake shares its quotient with 1 + α members on average. With fresh remainders it
 /// collides with each of them with probability 2^-r.
 #[test]
-fn replayed_mistakes_come_back_as_rarely_as_promised() {
+fn replayed_mistakes_recur_at_the_promised_rate() {
     let (slots, bits) = (1u64 << 14, 6);
     let members = sorted(slots * 9 / 10, 1);
     let load = members.len() as f64 / slots as f64;
@@ -68,7 +68,8 @@ fn replayed_mistakes_come_back_as_rarely_as_promised() {
     assert!((repeated / expected - 1.0).abs() < 0.1, "{repeated}, not {expected}");
 }
 
-/// Repairs of endless distinct queries fill a filter. A rotated one has room again.
+/// Repairing ever more distinct queries fills a filter. Rotating it to fresh remainders frees the
+/// room.
 #[test]
 fn rotation_frees_the_room_of_repairs() {
     let members = sorted(700, 3);
@@ -106,7 +107,7 @@ fn rotated_filter_keeps_members_values_and_listed_repairs() {
     }
     let mistakes = mistakes(&old, 20_000, 6);
     assert!(mistakes.len() > 100);
-    // From plain remainders, and from others.
+    // Rotate twice: from plain remainders, and then from fresh ones.
     for _ in 0..2 {
         let new = old.rotated(members.iter().copied(), mistakes.iter().copied()).unwrap();
         new.validate().unwrap();
@@ -156,7 +157,7 @@ fn rebuilding_with_equal_remainders_keeps_unlisted_repairs() {
     assert!(same.iter().eq(old.iter()));
     assert!(found.len() > 40);
     for other in [rebuilt(1500, remainders(2)), rebuilt(3000, remainders(1))] {
-        // The repairs took room for nothing, so they are not carried over.
+        // Repairs would be useless in this filter, so they are not carried over.
         assert_eq!(
             other.details().extension_slots,
             other.len() as u64 - other.details().fingerprints
@@ -165,7 +166,7 @@ fn rebuilding_with_equal_remainders_keeps_unlisted_repairs() {
     }
 }
 
-/// More members than a bucket of the radix sort, and several buckets.
+/// The members fill several buckets of the radix sort.
 #[test]
 fn large_batches_equal_single_inserts_and_sorted_builds() {
     for slots in [400_000, 1 << 18] {
@@ -242,7 +243,7 @@ fn merging_requires_equal_remainders_and_sizes() {
 }
 
 #[test]
-fn numbers_are_not_shown() {
+fn debug_output_hides_the_secret_numbers_of_remainders() {
     let filter = filter(100, 9, remainders(1));
     let debug = format!("{filter:?} {:?}", filter.iter().next());
     assert!(debug.contains("Remainders(redacted)"), "{debug}");
@@ -278,7 +279,7 @@ fn snapshots_keep_remainders() {
 }
 
 #[test]
-fn shards_are_built_as_planned() {
+fn rebuilt_shards_follow_their_plans() {
     let builder = QuotientFilter::builder().capacity(4000).remainder_bits(9).shards(4);
     let filter = builder.build_concurrent().unwrap();
     let hashes = sorted(4000, 13);
@@ -319,7 +320,8 @@ fn shards_are_built_as_planned() {
     let wide = filter.rebuild_shard(1, ShardPlan::default().remainder_bits(57), &of_shard(1), &[]);
     assert!(matches!(wide, Err(BuildError::Plan(PlanError::RemainderBits { bits: 57, .. }))));
     assert_eq!(filter.shard_parameters(1), after[1]);
-    // Fresh shards are saved with the others, and are full instead of growing.
+    // Shards with fresh remainders are saved with the others. When they are full, they refuse
+    // inserts instead of growing.
     let mut bytes = Vec::new();
     filter.write_to(&mut bytes).unwrap();
     let restored = Concurrent::<QuotientFilter>::read_from(&bytes[..]).unwrap();
@@ -335,7 +337,7 @@ fn shards_are_built_as_planned() {
 }
 
 #[test]
-fn shards_of_coded_filters_are_built_as_planned() {
+fn rebuilt_shards_of_coded_filters_follow_their_plans() {
     let builder = TelescopingFilter::builder().slots(4000).remainder_bits(8).shards(2);
     let filter = builder.build_concurrent().unwrap();
     let hashes = sorted(3000, 16);

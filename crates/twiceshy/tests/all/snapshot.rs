@@ -200,7 +200,7 @@ fn crowded() -> QuotientFilter {
 }
 
 #[test]
-fn crowded_filters_are_restored_with_the_same_answers() {
+fn filter_with_long_spills_is_restored_with_the_same_answers() {
     let filter = crowded();
     round_trip(&filter);
     let frozen = FrozenFilter::from_bytes(saved(&filter)).unwrap();
@@ -257,21 +257,21 @@ const RUN_END: usize = OCCUPIED + 42;
 const EXTENSION: usize = RUN_END + 42;
 
 #[test]
-fn fingerprints_longer_than_a_hash_answer_maybe() {
+fn lookup_answers_maybe_if_a_fingerprint_is_longer_than_a_hash() {
     let extended = (1..42).map(|lane| EXTENSION + lane);
     let frozen = crafted(1000, 0, extended.chain([OCCUPIED, RUN_END]));
     assert!(frozen.contains(Hash::MIN));
 }
 
 #[test]
-fn slots_after_the_last_one_are_empty() {
+fn lookup_of_a_run_in_the_last_slot_stays_within_the_table() {
     // The table has two lines, and a run in the last slot.
     let frozen = crafted(1, 83, [OCCUPIED]);
     assert!(frozen.contains(Hash::MIN));
 }
 
 #[test]
-fn run_that_leaves_the_table_answers_maybe() {
+fn lookup_answers_maybe_if_a_run_leaves_the_table() {
     let frozen = crafted(1000, 0, [OCCUPIED]);
     assert!(frozen.contains(Hash::from_u128(u128::MAX / 2000)));
 }
@@ -400,8 +400,8 @@ fn impossible_headers_are_refused() {
             seal(&mut crafted);
             read(&crafted);
             let result = restored(&crafted);
-            // One more slot, a different width of values, a different growth load, or an odd number
-            // that makes remainders may be valid.
+            // These changes may be valid: one more slot, a different value width, a different
+            // growth load, or a different odd number for the remainders.
             let may_be_valid = [16, 32, 88].contains(&at) || at == 96 && change == u64::MAX;
             assert!(result.is_err() || may_be_valid, "{change:x} at {at}");
             assert!(!matches!(result, Err(SnapshotError::Checksum { .. })), "{change:x} at {at}");
@@ -421,8 +421,8 @@ fn restored_filter_still_grows() {
     round_trip(&filter);
 }
 
-/// A filter that can't grow any more uses all slots, also after it is restored. An undone batch leaves
-/// it unchanged.
+/// A filter that can't grow any more can use all its slots, even after it is restored. A batch that
+/// is undone leaves it unchanged.
 #[test]
 fn restored_full_filter_undoes_failed_batches() {
     let growing = QuotientFilter::builder().slots(40).remainder_bits(1).grow_at(0.5);
@@ -566,7 +566,7 @@ fn errors_name_the_file_and_do_not_change_it() {
 }
 
 #[test]
-fn full_writer_is_an_error() {
+fn saving_to_a_full_writer_returns_an_error() {
     let filter = build(20, 5, 0);
     let mut room = [0; 300];
     assert!(matches!(filter.write_to(&mut room[..]), Err(SnapshotError::Io(_))));

@@ -54,7 +54,7 @@ fn fill(filter: &mut impl Dynamic) -> BTreeMap<Hash, u64> {
     members
 }
 
-/// Returns a query that is "maybe", and not a member.
+/// Returns a hash that is answered "maybe", but isn't a member.
 fn mistake(filter: &impl Filter) -> Hash {
     (MEMBERS..1 << 20).map(hash).find(|&hash| filter.contains(hash)).unwrap()
 }

@@ -110,8 +110,8 @@ impl<S: telescoping::CodedScheme> Set<S> {
     }
 }
 
-/// Checks that building a filter from a list of mistakes repairs about as many as single repairs
-/// do, or more.
+/// Checks that building a filter from a list of mistakes repairs at least about as many of them as
+/// single repairs do.
 fn check_built<S: telescoping::CodedScheme>() {
     const MEMBERS: u64 = 1000;
     let builder = CodedFilter::<S>::builder().remainder_bits(4).slots(1111);
@@ -139,10 +139,10 @@ fn check_built<S: telescoping::CodedScheme>() {
     }
 }
 
-/// A repair is refused once if the code is full. The next claim names the whole block, so that another
-/// repair can be forgotten.
+/// A repair is refused once if the code is full. The next claim names the whole block, so that
+/// another repair can be forgotten.
 #[test]
-fn crowded_repair_succeeds_with_the_next_claim() {
+fn repair_refused_by_a_full_code_succeeds_with_the_next_claim() {
     let mut retried = 0;
     for seed in 0..200 {
         let mut set = Set::new(&TelescopingFilter::builder().remainder_bits(8).slots(100));
@@ -267,7 +267,7 @@ fn built_filter_has_repaired_as_many_mistakes_as_fit() {
 }
 
 #[test]
-fn impossible_lists_are_refused() {
+fn unsorted_or_contradictory_or_too_long_lists_are_refused() {
     let [first, last] = [1u128, 9].map(|number| Hash::from_u128(number << 120));
     let builder = || TelescopingFilter::builder().slots(2).remainder_bits(8);
     let parameters = builder().build().unwrap().parameters();

@@ -220,7 +220,7 @@ fn claims_of_a_clone_are_refused() {
 }
 
 #[test]
-fn lists_must_be_sorted() {
+fn unsorted_lists_are_refused() {
     let parameters = filter(8, 16).parameters();
     let (low, high) = (hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00));
     let unsorted = |members: &[Hash], mistakes: &[Hash]| {
@@ -231,7 +231,7 @@ fn lists_must_be_sorted() {
         }
     };
     assert_eq!(unsorted(&[high, low], &[]), Some("members"));
-    // Mistakes before, between and after the members.
+    // The mistakes are before, between or after the members, or there are no members.
     for members in [&[Hash::MAX][..], &[hash(0x3_aa_18_00_00)], &[Hash::MIN], &[]] {
         assert_eq!(unsorted(members, &[high, low]), Some("mistakes"));
     }
@@ -254,7 +254,7 @@ fn refused_repair_changes_no_statistics_and_keeps_claims_valid() {
 }
 
 #[test]
-fn repairs_are_counted_once_each() {
+fn each_repair_is_counted_once() {
     let mut filter = filter(8, 16);
     let (member, ghost) = (hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00));
     filter.insert(member).unwrap();

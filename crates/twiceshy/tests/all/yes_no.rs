@@ -1,4 +1,4 @@
-//! Yes/no filters: random lists, and lists of real size.
+//! Tests yes/no filters with random lists, and with lists of realistic size.
 
 use proptest::prelude::*;
 use std::borrow::Borrow;
@@ -72,8 +72,8 @@ fn version_1_is_read_and_written_unchanged() {
     assert!(kept == bytes, "it would be written differently today");
 }
 
-/// Applies a delta of format version 1 to a filter of version 1. If the file is missing, writes it for
-/// review.
+/// Applies a delta of format version 1 to a filter of version 1. If the file is missing, writes it
+/// for review.
 #[test]
 fn version_1_of_a_delta_is_read_and_written_unchanged() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
@@ -116,7 +116,7 @@ fn frozen_list_answers_like_the_filter() {
         assert!(keys.iter().zip(&expected).all(|(key, &yes)| frozen.contains(key) == yes));
         frozen.filter().validate().unwrap();
         assert!(*frozen.to_filter().unwrap().filter() == *filter.filter());
-        // A copy of the file.
+        // Writing a frozen filter copies the file.
         let mut again = Vec::new();
         frozen.write_to(&mut again, SecretMode::Include).unwrap();
         assert!(again == bytes);
@@ -164,7 +164,7 @@ fn copy_of_damaged_frozen_list_is_damaged() {
 
 #[cfg(unix)]
 #[test]
-fn list_with_its_secret_is_readable_by_all() {
+fn file_of_a_list_with_its_secret_is_readable_by_all_users() {
     use std::os::unix::fs::PermissionsExt;
     let path = std::env::temp_dir().join(format!("twiceshy-public-{}", std::process::id()));
     std::fs::write(&path, b"old").unwrap();

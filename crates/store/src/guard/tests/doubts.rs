@@ -19,7 +19,7 @@ fn ready() -> Guard<Map> {
 }
 
 #[test]
-fn an_insert_that_times_out_and_arrives_after_a_repair_is_found() {
+fn insert_that_arrives_after_a_repair_is_found() {
     let guard = ready();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     (100..200).for_each(|key| time_out(&guard, key));
@@ -30,7 +30,7 @@ fn an_insert_that_times_out_and_arrives_after_a_repair_is_found() {
 }
 
 #[test]
-fn an_overwrite_that_arrives_after_a_removal_is_found() {
+fn overwrite_that_arrives_after_a_removal_is_found() {
     let guard = ready();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     (0..100).for_each(|key| time_out(&guard, key));
@@ -41,7 +41,7 @@ fn an_overwrite_that_arrives_after_a_removal_is_found() {
 }
 
 #[test]
-fn a_write_that_arrives_after_a_rebuild_is_found() {
+fn write_that_arrives_after_a_rebuild_is_found() {
     let guard = ready();
     (0..100).for_each(|key| time_out(&guard, key));
     guard.rebuild().unwrap();
@@ -134,7 +134,7 @@ fn a_repair_removes_a_fingerprint_that_a_refused_insert_left() {
 }
 
 #[test]
-fn settling_a_key_removes_it_unless_the_database_has_it() {
+fn settle_removes_a_key_from_the_filter_unless_the_database_has_it() {
     let guard = ready();
     (0..50).for_each(|key| time_out(&guard, key));
     (0..50).for_each(|key| time_out(&guard, key));
@@ -263,7 +263,7 @@ fn guard_needs_a_secret_unless_it_may_generate_one() {
 }
 
 #[test]
-fn the_build_fails_if_hashes_were_made_with_another_secret() {
+fn open_guard_fails_if_hashes_were_made_with_another_secret() {
     for (keys, shards) in [(1, 1), (1, 64), (5000, 1), (5000, 64)] {
         let guard = options().shards(shards).open_guard(foreign(keys));
         assert!(matches!(guard, Err(GuardError::ForeignHash)), "{keys} keys, {shards} shards");
@@ -349,7 +349,7 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn no_member_is_missing_and_no_mistake_made_twice(ops in ops(), max_doubts in 0..40usize) {
+    fn guard_loses_no_member_and_repeats_no_mistake(ops in ops(), max_doubts in 0..40usize) {
         let guard = options().max_doubts(max_doubts).open_guard(Map::default()).unwrap();
         let mut model = Model::default();
         for (value, op) in (0..).zip(ops) {

@@ -115,7 +115,7 @@ fn hash_columns_sort_like_hashes() {
 }
 
 #[test]
-fn keys_in_the_database_are_found_from_the_start() {
+fn keys_that_were_in_the_database_before_are_found() {
     let map = Map::default();
     for key in 0..1000u16 {
         map.insert(hasher().hash(&key), key, key.into());
@@ -222,7 +222,7 @@ fn a_batch_of_any_size_is_inserted_into_a_small_guard() {
 }
 
 #[test]
-fn statistics_wait_for_no_write() {
+fn stats_does_not_wait_for_a_write() {
     let _deadline = Deadline::new();
     let guard = options().open_guard(Map::default()).unwrap();
     (0..50).for_each(|key| put(&guard, key, 1).unwrap());
@@ -273,7 +273,7 @@ fn no_acknowledged_key_is_missing_while_threads_write() {
         assert!(ends.iter().all(Result::is_ok));
     });
     let stats = guard.stats();
-    // A mistake that is repaired while its shard is swapped may be made once more.
+    // A mistake that is repaired while its shard is rebuilt may be made once more.
     assert!(stats.repairs_failed == 0 && stats.repeated_false_positives < 5, "{stats:?}");
     assert_eq!(stats.members, guard.database().rows().len() as u64);
 }

@@ -14,8 +14,8 @@ use twiceshy_store::{Backend, Batch, Durability, Keyspace, Layout, MemoryBackend
 
 pub const LAYOUTS: [Layout; 2] = [Layout::Merged, Layout::Split];
 
-/// Returns options of a filter so poor that most absent keys are mistakes at first. Without a background
-/// thread, a test can tell what has changed.
+/// Returns options of a filter so poor that most absent keys are mistakes at first. There is no
+/// background thread, so that only the test changes the store.
 pub fn options(layout: Layout) -> OpenOptions {
     let options = OpenOptions::new().capacity(16).false_positive_rate(0.2).shards(4);
     options.layout(layout).background_share(0.0)
@@ -46,8 +46,8 @@ pub fn copy_files(directory: &Path) -> TempDir {
     copy
 }
 
-/// Copies a directory to a new one, as a kill at one moment would leave it. Engines create and delete files in
-/// the background, so a copy during which a file has changed is made again.
+/// Copies a directory to a new one, as a kill at one moment would leave it. Engines create and
+/// delete files in the background, so this copies again if a file has changed meanwhile.
 pub fn copy_tree(from: &Path, to: &Path) {
     for _ in 0..1000 {
         let before = files(from);
@@ -56,7 +56,7 @@ pub fn copy_tree(from: &Path, to: &Path) {
         }
         fs::remove_dir_all(to).unwrap();
     }
-    panic!("the files in {} never stop to change", from.display());
+    panic!("the files in {} never stop changing", from.display());
 }
 
 /// Returns the path, length and time of the last change of each file, or `None` if one was deleted meanwhile.

@@ -39,7 +39,7 @@ fn op(number: u64) -> Op {
 /// Opens lists with a filter so poor that it needs many repairs, and so small that it grows.
 fn open(path: &Path) -> Store {
     let mut fjall = FjallOptions::default();
-    // Memtables are sealed, flushed and compacted all the time.
+    // With small memtables, sealing, flushing and compacting happen all the time.
     fjall.memtable_bytes = 64 << 10;
     fjall.cache_bytes = 256 << 10;
     let backend = FjallBackend::open(path.join("data"), fjall).unwrap();

@@ -237,7 +237,7 @@ fn rate_holds_for_any_number_of_listed_keys() {
 
 /// Removing keys of the no list shortens the fingerprints that their repairs had lengthened.
 #[test]
-fn removed_keys_give_their_space_back() {
+fn removing_no_list_keys_frees_filter_space() {
     let store = options().capacity(1000).open_lists_with(MemoryBackend::new(), None).unwrap();
     let key = |n: u64| n.to_be_bytes();
     store.add_many(List::Yes, (0..500).map(key)).unwrap();

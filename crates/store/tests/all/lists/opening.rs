@@ -85,7 +85,7 @@ fn saved_filter_is_used_only_if_nothing_was_written_since() {
     assert_eq!(scans.load(Ordering::Relaxed), before);
     assert_eq!((store.len(List::Yes), store.len(List::No)), (100, 100));
     assert!((0..200u8).all(|key| store.contains(&[key]) == (key < 100)));
-    // Write without closing, as if the process was killed.
+    // Write without closing, as if the process were killed.
     store.add_yes(&[200]).unwrap();
     backend = observed(copy(&backend));
     std::mem::forget(store);

@@ -8,7 +8,7 @@ use twiceshy_deadline::Deadline;
 use twiceshy_store::{List, MemoryBackend};
 
 #[test]
-fn threads_see_no_wrong_answer() {
+fn listed_keys_are_answered_correctly_while_threads_change_lists() {
     const FIXED: u64 = 300;
     let _deadline = Deadline::new();
     let store = options().capacity(64).open_lists_with(MemoryBackend::new(), None).unwrap();

@@ -45,7 +45,7 @@ fn value(number: u64) -> Vec<u8> {
 /// Opens a store with a filter so poor that it makes many mistakes, and so small that it grows.
 fn open(path: &Path) -> Store {
     let mut fjall = FjallOptions::default();
-    // Memtables are sealed, flushed and compacted all the time.
+    // With small memtables, sealing, flushing and compacting happen all the time.
     fjall.memtable_bytes = 64 << 10;
     fjall.cache_bytes = 256 << 10;
     let backend = FjallBackend::open(path.join("data"), fjall).unwrap();
@@ -132,8 +132,9 @@ impl Expected {
             let stats = store.stats();
             stats.lookups - stats.answered_from_memory
         };
-        // The kill may have lost repairs and the records of mistakes. Each mistake is repaired once more, also
-        // those that have a record, but aren't repaired in the filter that was saved earlier.
+        // The kill may have lost repairs, or the records of mistakes. Each mistake is repaired at
+        // most once more, including those that have a record but aren't repaired in the saved
+        // filter, which is older.
         loop {
             let before = store.stats();
             for key in 0..KEYS + 10 {

@@ -231,7 +231,7 @@ fn saved_filter_is_used_only_if_it_is_intact_and_current() {
     // The saved filter doesn't contain later writes.
     store.put(100 * 100, b"1").unwrap();
     assert!(saved(directory.path()).is_empty());
-    // Don't close the store, as if the process was killed.
+    // Don't close the store, as if the process were killed.
     backend = observed(copy(&backend));
     std::mem::forget(store);
     let (scanned, store) = open_in(&backend, &always());

@@ -1,5 +1,5 @@
-//! A lookup writes nothing, rebuilds nothing and waits for nobody, whatever it finds. Records of mistakes never
-//! contradict the members beside them.
+//! Tests that a lookup writes nothing, rebuilds nothing and never waits, and that no record of a
+//! mistake contradicts a member in the backend.
 
 use super::watched::{always, is_repaired};
 use crate::common::{Random, copy, copy_files};
@@ -23,12 +23,12 @@ fn open<B: Backend>(options: &OpenOptions, backend: B, files: Option<&Path>) -> 
     options.open_ranges_with(backend, files).unwrap()
 }
 
-/// Members are 10 apart.
+/// Puts members. They are 10 apart.
 fn put_members<B: Backend>(store: &RangeStore<u64, B>, members: Range<u64>) {
     store.put_many(members.map(|n| (n * 10, b"1"))).unwrap();
 }
 
-/// Asks for this range between the members `n` and `n + 1`.
+/// Returns a range between the members `n` and `n + 1`.
 fn between(n: u64) -> Range<u64> {
     n * 10 + 2..n * 10 + 5
 }
@@ -68,9 +68,10 @@ fn lookups_write_nothing_to_the_backend() {
     assert_eq!(backend.writes.load(SeqCst), before + 3);
 }
 
-/// Many records are written with a later put, and the records near a new member in the same batch.
+/// A put writes the records near its key in the same batch. If many records are outdated, it also
+/// writes the others, a part at a time.
 #[test]
-fn writes_write_records() {
+fn puts_write_outdated_records() {
     let backend = Arc::new(Watched::default());
     let store = open(&roomy().capacity(8000), Arc::clone(&backend), None);
     put_members(&store, 0..5000);
@@ -142,9 +143,9 @@ fn filter_does_not_grow_under_endless_distinct_queries() {
     assert!((0..150).all(|n| store.contains(n * 10).unwrap()));
 }
 
-/// Mistakes only make the saved filter outdated. A kill leaves it valid.
+/// Mistakes only make the saved filter outdated. It stays valid after a kill.
 #[test]
-fn saved_filter_survives_mistakes_and_a_kill() {
+fn saved_filter_stays_valid_after_mistakes_and_a_kill() {
     let (backend, files) = (Arc::new(MemoryBackend::new()), tempfile::tempdir().unwrap());
     let reopen = || open(&roomy(), Arc::clone(&backend), Some(files.path()));
     let store = reopen();
@@ -182,7 +183,8 @@ fn saved_filter_survives_mistakes_and_a_kill() {
     assert_eq!(mistakes(&store, found), [], "a rebuild repairs recorded mistakes");
 }
 
-/// A writer that is stuck in the backend holds many stripes. A lookup that finds a mistake doesn't wait for it.
+/// A writer that is stuck in the backend holds many stripes. A lookup that finds a mistake there
+/// doesn't wait.
 #[test]
 fn lookup_does_not_wait_for_a_writer() {
     let _deadline = Deadline::new();

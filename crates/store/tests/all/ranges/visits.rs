@@ -193,7 +193,7 @@ fn empty_or_reversed_bounds_cost_no_disk_read() {
 }
 
 #[test]
-fn mistakes_are_repeated_without_repairs() {
+fn mistakes_are_repeated_if_repairs_are_off() {
     let watched = Watched::open(always().repairs(false), MemoryBackend::new());
     (0..MEMBERS).for_each(|n| watched.store().put(member(n), b"1").unwrap());
     let mut visits = [0, 0];

@@ -12,8 +12,9 @@ pub(crate) fn options() -> OpenOptions {
     OpenOptions::new().capacity(8).false_positive_rate(0.99).longest_range(4)
 }
 
-/// Asks for a range without keys. If the filter has no room to repair a mistake, makes room by a removal of an
-/// absent key, and asks again. Returns whether a mistake was repaired: a filter with more room may not make it.
+/// Asks for a range without keys. If the filter has no room to repair a mistake, makes room by
+/// removing an absent key, and asks again. Returns whether a mistake was repaired: a filter with
+/// more room may not make it.
 pub(crate) fn is_repaired<B: Backend>(store: &RangeStore<u64, B>, range: Range<u64>) -> bool {
     loop {
         let before = store.stats();

@@ -3,9 +3,9 @@
 use super::block::{self, BLOCK, BitWriter, Group, MOST_KEYS};
 use super::lookup::{quotient, remainder};
 use super::shape::Shape;
-use super::{Tally, YesNoFilter, index_bytes};
+use super::{Details, Tally, YesNoFilter, bytes_of, index_bytes};
 use crate::bits::memory::{LINE, Lines};
-use crate::builder::DEFAULT_RATE;
+use crate::builder::{DEFAULT_RATE, Plan};
 use crate::error::{BuildError, PlanError};
 use crate::list::ListError;
 use crate::sorting::scatter;
@@ -28,7 +28,7 @@ pub struct FilterBuilder {
 /// keys and a no key usually has no seed.
 const LEAST_BITS: u32 = 2;
 
-/// The lowest rate that can be requested, which is the same for the other filters.
+/// The lowest rate that can be requested.
 const LEAST_RATE: f64 = 1.0 / (1u64 << 56) as f64;
 
 /// Maximum number of seeds to try per group. If none works, the filter is planned again with longer
@@ -38,7 +38,7 @@ pub(super) const MAX_SEEDS: u64 = 1 << 16;
 /// Average number of hashes per bucket when lists are sorted.
 const BUCKET: usize = 16;
 
-/// When longer remainders are chosen for a group, it should try at most this many seeds on average.
+/// Maximum average number of seeds that a group should try after longer remainders were chosen.
 const FEW_TRIES: f64 = 64.0;
 
 /// Maximum number of hashes to compute per key to find all seeds of a filter. Lists of random
@@ -99,7 +99,34 @@ impl FilterBuilder {
         self
     }
 
-    /// Builds a filter of two lists of keys, in any order.
+    /// Returns the plan of a filter with as many yes keys as the [`capacity`](Self::capacity) and
+    /// as many no keys as the [`no_capacity`](Self::no_capacity). Both are 0 by default. The plan's
+    /// memory is an estimate, because the seeds depend on the keys.
+    ///
+    /// ```
+    /// use twiceshy::YesNoFilter;
+    ///
+    /// let builder = YesNoFilter::builder().false_positive_rate(1.0 / 256.0);
+    /// let plan = builder.capacity(1_000_000).no_capacity(1_000_000).plan()?;
+    /// assert!(plan.bits_per_member < 10.3 && plan.expected_rate < 1.0 / 256.0);
+    /// # Ok::<(), twiceshy::error::PlanError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the rate or the capacity is impossible.
+    pub fn plan(&self) -> Result<Plan<Details>, PlanError> {
+        let rate = self.rate()?;
+        let [yes, no] = self.capacities;
+        let shape = self.shape([yes, no], rate)?;
+        let expected_rate = -(-(yes as f64) / shape.fingerprints()).exp_m1();
+        let lines = (shape.expected_bits(yes, no) / (8 * LINE) as f64).ceil() as usize;
+        let size = (shape.quotients(), shape.remainder_bits);
+        let tally = Tally { yes, no, fingerprints: yes, rate, label: self.label };
+        let details = shape.details(tally);
+        Ok(Plan::new(yes as usize, size, expected_rate, bytes_of(lines), details))
+    }
+
+    /// Builds a filter from two lists of keys, in any order.
     ///
     /// # Errors
     /// The same as for [`build`](Self::build), or if there is no entropy for a fresh secret.
@@ -119,22 +146,15 @@ impl FilterBuilder {
         Ok(self.secret.clone().map_or_else(Secret::generate, Ok)?)
     }
 
-    /// Builds a filter of two lists of hashes, in any order. Duplicates in a list don't matter.
+    /// Builds a filter from two lists of hashes, in any order. Duplicates in a list don't matter.
     ///
     /// # Errors
     /// [`ListError::OnBothLists`] names a hash that is on both lists. [`ListError::Build`] if the
     /// rate is impossible, or if there is not enough memory.
     pub fn build(&self, yes: &[Hash], no: &[Hash]) -> Result<YesNoFilter, ListError> {
-        let rate = self.rate.or(self.base.map(|(_, rate)| rate)).unwrap_or(DEFAULT_RATE);
-        if !(LEAST_RATE..1.0).contains(&rate) {
-            return Err(BuildError::from(PlanError::Rate { rate, least: LEAST_RATE }).into());
-        }
+        let rate = self.rate().map_err(BuildError::from)?;
         let counts = [yes.len() as u64, no.len() as u64];
-        let like = self.base.map(|(shape, _)| shape);
-        let mut shape = match like.filter(|shape| shape.serves(counts[0], counts[1], rate)) {
-            Some(shape) => shape,
-            None => self.plan(counts, rate, if no.is_empty() { 1 } else { LEAST_BITS })?,
-        };
+        let mut shape = self.shape(counts, rate).map_err(BuildError::from)?;
         let lists = [sorted(yes)?, sorted(no)?];
         if let Some(hash) = first_common(&lists[0], &lists[1]) {
             let position = |list: &[Hash]| list.iter().position(|&other| other == hash);
@@ -146,16 +166,37 @@ impl FilterBuilder {
         loop {
             match write(shape, tally, [&lists[0], &lists[1]])? {
                 Ok(filter) => return Ok(filter),
-                // Many keys of both lists share a quotient.
-                Err(NoSeed { least_bits }) => shape = self.plan(counts, rate, least_bits)?,
+                // Some quotient has too many keys of both lists.
+                Err(NoSeed { least_bits }) => {
+                    let larger = self.new_shape(counts, rate, least_bits);
+                    shape = larger.map_err(BuildError::from)?;
+                }
             }
         }
     }
 
-    fn plan(&self, counts: [u64; 2], rate: f64, least: u32) -> Result<Shape, BuildError> {
+    /// Returns the rate that was set, or that of the base, or the default one.
+    fn rate(&self) -> Result<f64, PlanError> {
+        let rate = self.rate.or(self.base.map(|(_, rate)| rate)).unwrap_or(DEFAULT_RATE);
+        let is_possible = (LEAST_RATE..1.0).contains(&rate);
+        is_possible.then_some(rate).ok_or(PlanError::Rate { rate, least: LEAST_RATE })
+    }
+
+    /// Returns the base's shape if it can hold this many keys, and otherwise the smallest shape.
+    fn shape(&self, counts: [u64; 2], rate: f64) -> Result<Shape, PlanError> {
+        let like = self.base.map(|(shape, _)| shape);
+        match like.filter(|shape| shape.serves(counts[0], counts[1], rate)) {
+            Some(shape) => Ok(shape),
+            None => self.new_shape(counts, rate, if counts[1] == 0 { 1 } else { LEAST_BITS }),
+        }
+    }
+
+    /// Returns the smallest shape for this many keys and for the planned numbers of keys. Its
+    /// remainders have at least `least` bits.
+    fn new_shape(&self, counts: [u64; 2], rate: f64, least: u32) -> Result<Shape, PlanError> {
         let [yes, no] = [0, 1].map(|list| counts[list].max(self.capacities[list]));
         let shape = Shape::plan(yes, no, rate, least);
-        Ok(shape.ok_or(PlanError::Capacity(yes as usize))?)
+        shape.ok_or(PlanError::Capacity(yes as usize))
     }
 }
 
@@ -247,9 +288,9 @@ fn seeded(bits: u32, quotients: &[Keys<'_>], hashes_left: &mut f64) -> Result<Gr
 
 /// Returns the average number of hashes that finding a seed takes.
 ///
-/// A seed works if no yes key has the same remainder as a no key of its quotient. The probability is
-/// e^(-pairs/2^bits), if there are `pairs` such pairs of keys. If it is too low, the error names a
-/// sufficient number of bits.
+/// A seed works if no yes key has the same remainder as a no key of its quotient. The probability
+/// is e^(-pairs/2^bits), if there are `pairs` such pairs of keys. If it is too low, the error names
+/// a sufficient number of bits.
 fn hashes_to_seed(bits: u32, quotients: &[Keys<'_>], hashes_left: f64) -> Result<f64, NoSeed> {
     let counts = quotients.iter().map(|[yes, no]| (yes.len() as f64, no.len() as f64));
     let both = counts.filter(|(yes, no)| yes * no > 0.0);

@@ -251,7 +251,8 @@ fn edits(old: &YesNoFilter, new: &YesNoFilter) -> Result<Vec<u8>, DeltaError> {
     Ok(writer.bytes().collect())
 }
 
-/// Writes which of the old fingerprints are not among the new ones. Both lists are sorted.
+/// Writes the positions of the old fingerprints that are not among the new ones. Both lists are
+/// sorted.
 fn write_removed(writer: &mut BitWriter, old: &[u64], new: &[u64]) {
     let is_removed = |&at: &usize| new.binary_search(&old[at]).is_err();
     let removed: Vec<usize> = (0..old.len()).filter(is_removed).collect();
@@ -318,7 +319,7 @@ fn edited(filter: &YesNoFilter, edits: &[u8]) -> Result<Lines, DeltaError> {
 /// Reads what [`BitWriter`] wrote.
 struct BitReader<'a> {
     bytes: &'a [u8],
-    /// The next bit.
+    /// Index of the next bit.
     at: usize,
 }
 
@@ -345,7 +346,7 @@ impl BitReader<'_> {
         number.map(|number| number - 1)
     }
 
-    /// Returns the fingerprints that [`write_removed`] has not removed.
+    /// Reads what [`write_removed`] wrote, and returns the old fingerprints that were not removed.
     fn kept(&mut self, old: &[u64]) -> Result<Vec<u64>, DeltaError> {
         let (mut old, mut kept) = (old.iter(), Vec::new());
         for _ in 0..self.gamma()? {

@@ -1,4 +1,4 @@
-//! Lookups.
+//! Lookups in a static yes/no filter.
 
 use super::YesNoFilter;
 use super::block::{BLOCK, Block};
@@ -21,7 +21,7 @@ impl YesNoFilter {
         batch::fill_answers(answers, hashes.len(), |answers| contains_many(self, hashes, answers));
     }
 
-    /// Returns the first byte of the block of a hash, and the index of its quotient in the block.
+    /// Returns the offset of a hash's block in bytes, and the index of its quotient in the block.
     #[inline(always)]
     fn locate(&self, hash: Hash) -> (usize, usize) {
         let quotient = quotient(hash, self.shape.quotients());
@@ -73,7 +73,7 @@ struct Steps<'a, M> {
 }
 
 impl<M: Machine> Lookup<Hash> for Steps<'_, M> {
-    /// The first byte of a block, a quotient in it, and the hash.
+    /// The offset of a block, the index of a quotient in it, and the hash.
     type Begun = (usize, usize, u128);
 
     #[inline(always)]

@@ -10,8 +10,9 @@
 //! key of the group has the same remainder as a no key of the same quotient. So the no list costs
 //! only the seeds. If a yes key collides with c no keys on average, a seed works for k yes keys
 //! with probability e^-kc, and storing the first that works takes about kc log₂ e bits. That is
-//! the lower bound (theorem 7 of the adaptive quotient filter paper). The longer fingerprints of an
-//! adaptive filter take several times as much, but don't need to know all no keys in advance.
+//! the lower bound (theorem 7 of the adaptive quotient filter paper). An adaptive filter, which
+//! lengthens fingerprints instead, takes several times as much, but doesn't need to know all no
+//! keys in advance.
 //!
 //! In a larger group, rounding a seed to whole bits wastes less, but more seeds have to be tried.
 //! [`shape`] computes the smallest filter that needs few tries.
@@ -112,7 +113,7 @@ impl PartialEq for YesNoFilter {
     }
 }
 
-/// Statistics that only a [`YesNoFilter`] has.
+/// Statistics that only a [`YesNoFilter`] and its plan have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Details {
@@ -128,7 +129,7 @@ pub struct Details {
 }
 
 impl YesNoFilter {
-    /// Returns a builder. It builds the smallest filter that keeps the requested rate.
+    /// Returns a builder. By default, it builds the smallest filter that keeps the requested rate.
     pub fn builder() -> FilterBuilder {
         FilterBuilder::default()
     }
@@ -153,7 +154,7 @@ impl YesNoFilter {
     pub fn stats(&self) -> Stats {
         Stats {
             members: self.len(),
-            memory: (size_of::<Self>() + (self.lines.len() + 1) * LINE) as u64,
+            memory: bytes_of(self.lines.len()),
             load: 1.0,
             repairs: 0,
             expected_rate: self.tally.fingerprints as f64 / self.shape.fingerprints(),
@@ -162,12 +163,7 @@ impl YesNoFilter {
 
     /// Returns statistics that only this filter has.
     pub fn details(&self) -> Details {
-        Details {
-            no_keys: self.tally.no,
-            planned_rate: self.tally.rate,
-            remainder_bits: self.shape.remainder_bits,
-            group_size: 1 << self.shape.group_bits,
-        }
+        self.shape.details(self.tally)
     }
 
     /// Returns the bytes of the index and the blocks.
@@ -239,6 +235,23 @@ impl YesNoFilter {
     pub(crate) fn from_parts(shape: Shape, tally: Tally, lines: Lines) -> Self {
         Self { shape, tally, lines, target: Target::detect() }
     }
+}
+
+impl Shape {
+    /// Returns the statistics of a filter with this shape.
+    fn details(&self, tally: Tally) -> Details {
+        Details {
+            no_keys: tally.no,
+            planned_rate: tally.rate,
+            remainder_bits: self.remainder_bits,
+            group_size: 1 << self.group_bits,
+        }
+    }
+}
+
+/// Returns the bytes of memory that a filter with this many lines takes.
+fn bytes_of(lines: usize) -> u64 {
+    (size_of::<YesNoFilter>() + (lines + 1) * LINE) as u64
 }
 
 /// Returns the size in bytes of an index of this many blocks.

@@ -26,12 +26,12 @@ pub(crate) const MAX_LOW_BITS: u32 = 20;
 /// Maximum number of blocks that the index can address.
 pub(crate) const MAX_BLOCKS: u64 = 1 << 26;
 
-/// Maximum average number of seeds that a group tries, when a shape is planned. Each try hashes all
+/// Maximum average number of seeds per group that a new shape may need to try. Each try hashes all
 /// no keys of the group again.
 const TRIES: f64 = 12.0;
 
-/// Maximum average number of seeds that a group tries, when a shape is used that was planned for
-/// other lists.
+/// Maximum average number of seeds per group that a reused shape may need to try. Such a shape was
+/// planned for other lists.
 const MAX_TRIES: f64 = 64.0;
 
 /// Maximum average number of keys per quotient; with more, lookups are slow.
@@ -89,21 +89,23 @@ impl Shape {
     /// Iterates over the shapes whose groups need few tries, each with the size of the filter in
     /// bits.
     fn with_groups(self, yes: u64, no: u64) -> impl Iterator<Item = (f64, Self)> {
-        let load = yes as f64 / self.quotients() as f64;
-        let others = load + 1.0 + load * f64::from(self.remainder_bits);
-        let others = others + HEAD_BITS / BLOCK as f64;
-        (0..=BLOCK_BITS).rev().filter_map(move |group_bits| {
-            let shape = Self { group_bits, ..self };
-            if shape.tries(yes, no) > TRIES {
-                return None;
-            }
-            let (seed, low_bits) = shape.seed_bits(yes, no);
-            let bits = others + seed / f64::from(1 << group_bits);
-            Some((bits * self.quotients() as f64, Self { low_bits, ..shape }))
+        let shapes = (0..=BLOCK_BITS).rev().map(move |group_bits| Self { group_bits, ..self });
+        shapes.filter(move |shape| shape.tries(yes, no) <= TRIES).map(move |shape| {
+            let (_, low_bits) = shape.seed_bits(yes, no);
+            (shape.expected_bits(yes, no), Self { low_bits, ..shape })
         })
     }
 
-    /// Returns the average number of no keys that collide with a yes key under one seed.
+    /// Returns the expected size of a filter with this many keys, in bits.
+    pub(super) fn expected_bits(&self, yes: u64, no: u64) -> f64 {
+        let load = yes as f64 / self.quotients() as f64;
+        let others = load + 1.0 + load * f64::from(self.remainder_bits);
+        let others = others + HEAD_BITS / BLOCK as f64;
+        let (seed, _) = self.seed_bits(yes, no);
+        (others + seed / f64::from(1 << self.group_bits)) * self.quotients() as f64
+    }
+
+    /// Returns the average number of no keys that collide with a given yes key under one seed.
     fn confused(&self, no: u64) -> f64 {
         no as f64 / self.fingerprints()
     }
@@ -159,9 +161,7 @@ mod tests {
 
     fn planned_bits(yes: u64, no: u64, rate: f64) -> f64 {
         let shape = Shape::plan(yes, no, rate, 1).unwrap();
-        let all = Shape { group_bits: 0, low_bits: 0, ..shape };
-        let bits = all.with_groups(yes, no).find(|(_, other)| *other == shape).unwrap().0;
-        bits / yes as f64
+        shape.expected_bits(yes, no) / yes as f64
     }
 
     #[test]

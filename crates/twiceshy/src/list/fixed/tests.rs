@@ -56,6 +56,25 @@ fn listed_keys_are_exact_and_other_keys_keep_the_rate() {
 }
 
 #[test]
+fn plan_describes_the_filter_that_is_built() {
+    for (yes, no, rate) in
+        [(100_000u64, 0u64, 0.01), (100_000, 100_000, 1.0 / 256.0), (20_000, 400_000, 0.001)]
+    {
+        let builder = YesNoFilter::builder().false_positive_rate(rate);
+        let plan = builder.clone().capacity(yes as usize).no_capacity(no as usize).plan().unwrap();
+        let filter = builder.build(&hashes(0..yes, 1), &hashes(yes..yes + no, 1)).unwrap();
+        let stats = filter.stats();
+        let is_near = |planned: f64, seen: f64, by: f64| (planned / seen - 1.0).abs() < by;
+        assert_eq!((plan.capacity, plan.details), (filter.len(), filter.details()));
+        assert_eq!(plan.slots, filter.shape.quotients());
+        assert!(is_near(plan.bytes as f64, stats.memory as f64, 0.01), "{plan:?} {stats:?}");
+        assert!(is_near(plan.expected_rate, stats.expected_rate, 0.01), "{plan:?} {stats:?}");
+    }
+    let error = YesNoFilter::builder().capacity(usize::MAX).plan().unwrap_err();
+    assert_eq!(error, PlanError::Capacity(usize::MAX));
+}
+
+#[test]
 fn filters_are_near_the_lower_bound() {
     let bits = |yes: u64, no: u64| {
         let (y, n) = (hashes(0..yes, 2), hashes(yes..yes + no, 2));
@@ -176,7 +195,7 @@ fn tight() -> impl Strategy<Value = Vec<Hash>> {
 
 proptest! {
     #[test]
-    fn similar_hashes_are_separated(yes in tight(), no in tight(), bits in 1u32..30) {
+    fn similar_hashes_on_both_lists_are_answered_exactly(yes in tight(), no in tight(), bits in 1u32..30) {
         let rate = f64::from(bits).exp2().recip();
         match built(&yes, &no, rate) {
             Ok(filter) => check(&filter, &yes, &no),

@@ -40,8 +40,8 @@ pub(super) fn split(line: &[u8], matching: Matching) -> Option<(&[u8], &[u8])> {
     (!host.is_empty()).then_some((host, path))
 }
 
-/// Removes the port, or the brackets of an IPv6 address. Several colons without brackets belong to
-/// the address.
+/// Removes the port and the brackets of a host. Without brackets, several colons are part of an
+/// IPv6 address.
 fn without_port_and_brackets(host: &[u8]) -> &[u8] {
     if let Some(inside) = host.strip_prefix(b"[") {
         return inside.split(|&byte| byte == b']').next().unwrap_or_default();
@@ -127,8 +127,8 @@ impl Address {
     }
 }
 
-/// Returns an address whose host has `host` bytes, and everything above it on the same host: the
-/// address without its query, and cut at each `/`.
+/// Returns an address, and the addresses above it on the same host: without the query, and cut at
+/// each `/`. `host` is the length of the host in bytes.
 fn prefixes(address: &[u8], host: usize) -> impl Iterator<Item = &[u8]> {
     // A `/` in the query does not belong to the path.
     let query = address.iter().position(|&byte| byte == b'?').unwrap_or(address.len());

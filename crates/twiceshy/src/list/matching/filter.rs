@@ -26,7 +26,7 @@ use crate::{Hash, Keyed, YesNoFilter, hash::KeyedHasher};
 ///
 /// The answer is "no" for each line of the no list and for all hosts above it. For any other line,
 /// the filter looks up every key that could match it; a host has one such key per label. The
-/// false-positive rate holds for each of these lookups.
+/// false-positive rate applies to each of these lookups separately.
 #[derive(Clone, Debug)]
 pub struct MatchingFilter {
     filter: Keyed<[u8], YesNoFilter>,
@@ -93,7 +93,7 @@ impl FilterBuilder {
 }
 
 impl MatchingFilterBuilder {
-    /// Builds a filter of two lists of lines, in any order. Lines without a key are skipped.
+    /// Builds a filter from two lists of lines, in any order. Lines without a key are skipped.
     ///
     /// # Errors
     /// [`ListError::OnBothLists`] if a line of the yes list matches one of the no list. Otherwise

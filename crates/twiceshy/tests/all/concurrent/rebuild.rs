@@ -56,7 +56,7 @@ fn every_hash_is_in_the_interval_of_its_shard() {
 
 #[test]
 #[should_panic(expected = "no shard 4 of 4")]
-fn shard_number_must_exist() {
+fn shard_hashes_panics_if_the_shard_does_not_exist() {
     let filter = builder().slots(100).shards(4).build_concurrent().unwrap();
     let _ = filter.shard_hashes(4);
 }
@@ -319,7 +319,8 @@ fn members_are_never_absent_while_shards_are_rebuilt() {
             .collect();
         let writer = scope.spawn(move || {
             for (hash, count) in members(3_000, 11) {
-                // The lock excludes a rebuild that has listed members, but not finished.
+                // The lock prevents inserts while a rebuild has listed the members but hasn't
+                // finished.
                 let mut store = store.write().unwrap();
                 filter.insert(hash).unwrap();
                 store.insert(hash, count);

@@ -55,8 +55,8 @@ fn concurrent_operations_lose_no_member() {
         assert_eq!(*shared.store.read().unwrap(), members);
         check_entries(&shared.filter, &members);
         shared.filter.validate().unwrap();
-        assert!(shared.repaired.into_inner() > 100, "threads repair");
-        assert!(self::slots(&shared.filter) >= 4 * slots, "shards grow");
+        assert!(shared.repaired.into_inner() > 100, "too few repairs");
+        assert!(self::slots(&shared.filter) >= 4 * slots, "shards grew too little");
     }
 }
 
@@ -170,8 +170,9 @@ impl<'a> Worker<'a> {
             match self.shared.filter.remove(&claim, &listed) {
                 Ok(()) => return,
                 Err(RemoveError::Stale) => {}
-                // Another thread has changed the store, but not yet the filter, and may wait for
-                // this thread. But the store listed this hash as a member.
+                // Another thread has changed the store but not yet the filter, and may be waiting
+                // for this thread. Removing without a list is safe, because the store listed this
+                // hash as a member.
                 Err(RemoveError::Unlisted { .. }) => {
                     return self.shared.filter.remove_trusting(member).unwrap();
                 }

@@ -1,4 +1,4 @@
-//! The keys of lines.
+//! Tests which key a line is listed under, and which keys a lookup of a line needs.
 
 use proptest::prelude::*;
 use twiceshy::{Matching, list::UnknownMatching};
@@ -23,7 +23,7 @@ fn assert_host(line: &str, host: &str) {
     assert_eq!(listed(Matching::Host, line).as_deref(), Some(host), "{line}");
 }
 
-/// Asserts that the key of a listed line is looked up when the same line is asked for.
+/// Asserts that a lookup of a line includes the key that the line is listed under.
 fn assert_found(line: &str) {
     for matching in ALL {
         let (listed, asked) = (listed(matching, line), asked(matching, line));
@@ -87,7 +87,7 @@ fn internationalised_names_match_their_ascii_form() {
     }
     let keys = asked(Matching::Host, "www.Bücher.example");
     assert_eq!(keys[..2], ["www.xn--bcher-kva.example", "xn--bcher-kva.example"]);
-    // The form that earlier versions listed
+    // Earlier versions listed the name in this form.
     assert!(keys.contains(&"bücher.example".into()));
     let ascii = asked(Matching::Host, "www.xn--bcher-kva.example");
     assert_eq!(ascii, ["www.xn--bcher-kva.example", "xn--bcher-kva.example", "example"]);
@@ -126,7 +126,7 @@ fn invalid_names_keep_their_invalid_labels() {
 }
 
 #[test]
-fn addresses_match_themselves_in_any_notation() {
+fn ip_addresses_match_themselves_in_any_notation() {
     for line in ["192.0.2.1", "192.0.2.1:80", "http://0xc0.0.2.1/", "3221225985", "１９２.0.2.1"]
     {
         assert_host(line, "192.0.2.1");
@@ -146,7 +146,7 @@ fn addresses_match_themselves_in_any_notation() {
 }
 
 #[test]
-fn hosts_are_found_below_listed_hosts() {
+fn host_lookup_includes_every_parent_host() {
     assert_eq!(
         asked(Matching::Host, "https://a.b.example.com/x"),
         ["a.b.example.com", "b.example.com", "example.com", "com"]
@@ -165,7 +165,7 @@ fn long_lines_have_few_keys() {
 }
 
 #[test]
-fn urls_are_found_below_hosts_and_paths() {
+fn url_lookup_includes_every_parent_host_and_path() {
     assert_eq!(listed(Matching::Url, "http://Example.com/Path/").unwrap(), "example.com/Path");
     assert_eq!(
         asked(Matching::Url, "https://a.example.com/b/c.html?d=/e"),
@@ -231,7 +231,7 @@ proptest! {
 }
 
 #[test]
-fn names_and_labels_survive_a_round_trip() {
+fn matching_is_restored_from_its_name_and_label() {
     for (label, matching) in (0..).zip(ALL) {
         assert_eq!(matching.label(), label);
         assert_eq!(Matching::from_label(label), Some(matching));

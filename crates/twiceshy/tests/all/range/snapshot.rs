@@ -78,7 +78,7 @@ fn refused(bytes: &[u8], change: impl Fn(&mut [u8])) -> String {
 }
 
 #[test]
-fn greatest_repair_count_survives_one_more_repair() {
+fn filter_with_the_greatest_repair_count_is_restored_after_a_repair() {
     let members: Vec<u64> = (0..100).map(number).collect();
     let builder = AdaptiveRangeFilter::builder().slots(200).remainder_bits(3).secret(secret());
     let mut filter: AdaptiveRangeFilter<u64> = builder.build().unwrap();
@@ -129,7 +129,7 @@ fn saved_filters_are_restored() {
     }
 }
 
-/// Some boxes are longer than the tail.
+/// Inserts a box that is longer than the initial tail.
 #[test]
 fn table_with_lengthened_tail_is_restored() {
     let builder = RangeFilter::<u64>::builder().slots(2000).remainder_bits(8).longest_range(1);
@@ -151,7 +151,7 @@ fn table_with_lengthened_tail_is_restored() {
 }
 
 #[test]
-fn a_snapshot_with_another_key_width_or_secret_or_kind_is_refused() {
+fn snapshot_with_wrong_key_width_secret_or_kind_is_refused() {
     let filter = worn(100, 4, false);
     let bytes = saved(&filter);
     let other = Secret::from_bytes([1; 16]);

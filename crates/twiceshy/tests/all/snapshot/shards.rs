@@ -219,21 +219,21 @@ fn shards_that_do_not_belong_together_are_refused() {
     };
     assert!(refused(&[of(plain().value_bits(3))]).contains("values"));
     assert!(refused(&[of(plain().grow_at(0.9))]).contains("grows at a different load"));
-    // Sizes, remainders and widths of slots may differ.
+    // Shards may differ in their number of slots, remainder bits and slot bits.
     let other = of(QuotientFilter::builder().slots(99).remainder_bits(9));
     restored(&together(&[shard.clone(), other])).unwrap();
-    // Shards have no secret.
+    // A shard that contains a secret, or the mark of one, is refused.
     let keyed = Keyed::<u64, _>::new(plain().build().unwrap(), Secret::from_bytes([7; 16]));
     let (mut marked, mut with) = (Vec::new(), Vec::new());
     keyed.write_to(&mut marked, SecretMode::Omit).unwrap();
     keyed.write_to(&mut with, SecretMode::Include).unwrap();
     assert!(refused(&[marked]).contains("secret"));
     assert!(refused(&[with]).contains("secret"));
-    // A section that isn't a shard.
+    // A section that isn't a shard is refused.
     let error = refused(&[small()]);
     assert!(error.contains("concurrent"), "{error}");
 
-    // First the right shards in the wrong order, then a shard of a different snapshot. The
+    // First try the right shards in the wrong order, then a shard of a different snapshot. The
     // checksums of all shards are correct.
     let bytes = small();
     let parts = shards_in(&bytes);
@@ -264,7 +264,7 @@ fn fingerprints_of_hashes_outside_the_shard_are_refused() {
 
 /// A shard may claim any size, but reading ends with the input.
 #[test]
-fn reading_a_huge_size_ends_with_the_snapshot() {
+fn reading_stops_at_the_end_of_the_snapshot_if_a_shard_claims_a_huge_size() {
     for log2 in [20, 30, 40, 48] {
         let slots = 1u64 << log2;
         let mut bytes = small();
@@ -308,7 +308,7 @@ fn files_of_shards_are_replaced_and_restored() {
     assert!(matches!(filter.write_to(&mut room[..]), Err(SnapshotError::Io(_))));
 }
 
-/// A writer that uses the filter while it is saved.
+/// A writer that inserts into the filter while the filter is being saved.
 struct Using<'a>(&'a Concurrent<QuotientFilter>, usize);
 
 impl std::io::Write for Using<'_> {

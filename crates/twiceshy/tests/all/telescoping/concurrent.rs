@@ -195,7 +195,7 @@ fn version_1_of_shards_is_read_and_written_unchanged() {
 }
 
 #[test]
-fn plain_filter_is_shared_saved_and_rebuilt() {
+fn plain_filter_can_be_shared_saved_and_rebuilt() {
     let builder = PlainQuotientFilter::builder().slots(100).remainder_bits(8).shards(4);
     let filter = builder.build_concurrent().unwrap();
     let members: Vec<Hash> = (0..50).map(random(1)).collect();
@@ -210,7 +210,8 @@ fn plain_filter_is_shared_saved_and_rebuilt() {
     assert_eq!(filter.len(), 50);
     filter.validate().unwrap();
 
-    // Threads insert in any order, so the file has the members in hash order.
+    // Threads insert in any order. Rebuild the shards in hash order, so that the file is always
+    // the same.
     let mut listed = members.clone();
     listed.sort_unstable();
     for shard in 0..filter.shards() {

@@ -89,7 +89,7 @@ fn check_round_trip<S: telescoping::CodedScheme>(slots: u64, remainder_bits: u32
 }
 
 #[test]
-fn greatest_repair_count_survives_one_more_repair() {
+fn filter_with_the_greatest_repair_count_is_restored_after_a_repair() {
     let filter = worn::<Selectors>(300, 7);
     let mut bytes = saved(&filter);
     bytes[REPAIRS_AT..REPAIRS_AT + 8].copy_from_slice(&(1u64 << 63).to_le_bytes());
@@ -247,7 +247,8 @@ fn files_are_replaced_and_restored() {
 /// Compares with a file of format version 1. If the file is missing, writes it for review.
 fn check_fixture<S: telescoping::CodedScheme>(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
-    // Build the filter in one step, so that it doesn't depend on the order in which repairs are forgotten.
+    // Build the filter in one step, so that it doesn't depend on the order in which repairs are
+    // forgotten.
     let members = (0..50).map(random(1)).collect();
     let mistakes = (0..300).map(random(2)).collect();
     let builder = CodedFilter::<S>::builder().slots(60).remainder_bits(4);
