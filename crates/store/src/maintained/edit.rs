@@ -80,12 +80,13 @@ impl<F: Shard> MaintainedFilter<F> {
 
     /// Repairs the mistake of a claim, whose query is not a member. `members` are all members in
     /// `interval`. Returns whether the filter has changed. `false` means that the mistake was gone
-    /// already.
+    /// already. Refuses a shard that was rebuilt after this `epoch` as stale.
     pub(super) fn adapt<S: Source>(
         &self,
         mut claim: Claim,
         interval: &RangeInclusive<Hash>,
         members: &[Hash],
+        epoch: u64,
     ) -> Result<bool, AdaptError> {
         let mistake = claim.query();
         let mut crowded = None;
@@ -98,6 +99,9 @@ impl<F: Shard> MaintainedFilter<F> {
             let listed = members.iter().filter(|member| suspects.contains(member));
             let listing: Listing<'_> = listed.copied().collect();
             let mut writes = self.writes(mistake);
+            if writes.epoch != epoch {
+                return Err(AdaptError::Stale);
+            }
             let drops_ghosts = S::LEAVES_GHOSTS || writes.has_ghosts;
             let listing = match drops_ghosts {
                 // A later insert must see that something was repaired here.
@@ -115,8 +119,8 @@ impl<F: Shard> MaintainedFilter<F> {
                     self.is_changed.fetch_or(has_changed, Ordering::Release);
                     return Ok(has_changed);
                 }
-                // The claim is older than the lock, the shard was rebuilt, or a member that shares
-                // the claim's version was added or removed.
+                // The claim is older than the lock, or a member that shares its version was added or
+                // removed.
                 Err(AdaptError::Stale) => {}
                 // The next claim may name more members. Then the filter can forget other repairs to
                 // make room.
@@ -147,6 +151,7 @@ impl<F: Shard> MaintainedFilter<F> {
             if !self.filter.contains(mistake) {
                 continue;
             }
+            let epoch = self.writes(mistake).epoch;
             let (suspects, others) = (self.filter.suspects(mistake), others());
             let members = self.scan(source, &suspects).map(|mut members| {
                 members.extend(others.iter().filter(|hash| suspects.contains(hash)));
@@ -158,7 +163,9 @@ impl<F: Shard> MaintainedFilter<F> {
                 // A mistake may have become a member.
                 Ok(members) if members.binary_search(&mistake).is_ok() => continue,
                 Ok(members) if locked.covers(&suspects) => match self.filter.check(mistake) {
-                    Answer::Maybe(claim) => self.adapt::<S>(claim, &suspects, &members).is_ok(),
+                    Answer::Maybe(claim) => {
+                        self.adapt::<S>(claim, &suspects, &members, epoch).is_ok()
+                    }
                     Answer::Absent => continue,
                 },
                 _ => false,

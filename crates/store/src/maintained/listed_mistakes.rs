@@ -91,6 +91,7 @@ impl<F: Shard> MaintainedFilter<F> {
         locked: &Locked<'_>,
         mistake: Hash,
     ) -> Attempt<(), S::Error> {
+        let epoch = self.writes(mistake).epoch;
         let Answer::Maybe(claim) = self.filter.check(mistake) else {
             return Ok(Tried::Done(()));
         };
@@ -99,7 +100,7 @@ impl<F: Shard> MaintainedFilter<F> {
             return Ok(Tried::Again);
         }
         let members = self.scan(source, &suspects)?;
-        Ok(match self.adapt::<S>(claim, &suspects, &members) {
+        Ok(match self.adapt::<S>(claim, &suspects, &members, epoch) {
             Ok(_) => Tried::Done(()),
             Err(AdaptError::Stale) => Tried::Again,
             Err(error) => Tried::NoRoom(mistake, error.into()),

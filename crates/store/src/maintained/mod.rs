@@ -121,6 +121,12 @@ pub(crate) trait Source:
         Vec::new()
     }
 
+    /// Makes the listing of members complete, if it may not be. Returns whether it is. If this fails, it is
+    /// tried again later.
+    fn complete(&self) -> Result<bool, Self::Error> {
+        Ok(true)
+    }
+
     /// Returns whether a shard may be trusted if it is rebuilt from a listing that begins now.
     fn may_trust(&self, _shard: usize) -> bool {
         true
@@ -235,6 +241,9 @@ struct Upkept {
     period: AtomicU32,
     /// Number of members that were removed since the shard was last rebuilt.
     removals: AtomicU32,
+    /// Approximate number of records of the shard's mistakes. Those that a store was opened with are
+    /// counted in the background.
+    records: AtomicUsize,
     /// The delay of a write, in microseconds.
     delay: AtomicU32,
 }
@@ -252,6 +261,7 @@ impl Upkept {
             changes: AtomicU32::new(0),
             period: AtomicU32::new(1),
             removals: AtomicU32::new(0),
+            records: AtomicUsize::new(0),
             delay: AtomicU32::new(0),
         };
         upkept.set_reach(&filter.suspects(*filter.shard_hashes(shard).start()));

@@ -136,6 +136,7 @@ impl Writes {
 }
 
 /// The members of a shard as a rebuild knows them: a sorted listing, and amendments to it.
+#[derive(Default)]
 pub(super) struct Roll {
     listed: Vec<Hash>,
     /// Hashes whose presence differs from the listing.
@@ -153,6 +154,12 @@ impl Roll {
     /// Returns the census of the listing.
     pub(super) fn census(&self) -> Census {
         self.listed.iter().copied().sum()
+    }
+
+    /// Returns the approximate bytes of memory that the listing and its amendments take.
+    pub(super) fn bytes(&self) -> u64 {
+        let amended = self.amended.len() * size_of::<(Hash, bool)>() * 3 / 2;
+        (self.listed.capacity() * size_of::<Hash>() + amended) as u64
     }
 
     fn is_listed(&self, hash: Hash) -> bool {

@@ -25,7 +25,7 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 use twiceshy::{
     Answer, Concurrent, Hash,
-    concurrent::{Replacement, Shard, ShardPlan},
+    concurrent::{Fill, Replacement, Shard, ShardPlan},
     error::{AdaptError, BuildError, InsertError, RemoveError},
 };
 
@@ -115,26 +115,29 @@ impl<F: Shard> MaintainedFilter<F> {
         let mut noting = Noting(Some(self), shard);
         // Ask before the listing begins.
         let may_trust = source.may_trust(shard);
-        let members = Roll::new(self.scan(source, &hashes)?);
-        let census = members.census();
-        let (mistakes, doomed) = if S::KEEPS_RECORDS {
-            let (mistakes, doomed) = self.records_to_repair(source, &hashes, &members)?;
-            (mistakes, Some(doomed))
-        } else {
-            (self.stripes.mistakes(&hashes), None)
-        };
-        let slots = self.filter.shard_slots(shard);
+        let Fill { slots, members, .. } = self.filter.shard_fill(shard);
         let mut rebuild = Rebuild {
             maintained: self,
             shard,
             slots,
-            members,
-            mistakes,
+            members: Roll::default(),
+            mistakes: BTreeSet::new(),
             keeps_repairs: S::KEEPS_RECORDS,
             may_have_ghosts: false,
             more,
             bytes: 0,
         };
+        // A list that grows takes up to twice the space of its items.
+        rebuild.count_bytes(2 * members * size_of::<Hash>() as u64);
+        rebuild.members = Roll::new(self.scan(source, &hashes)?);
+        let census = rebuild.members.census();
+        let mut doomed = None;
+        if S::KEEPS_RECORDS {
+            let (mistakes, others) = self.records_to_repair(source, &hashes, &rebuild.members)?;
+            (rebuild.mistakes, doomed) = (mistakes, Some(others));
+        } else {
+            rebuild.mistakes = self.stripes.mistakes(&hashes);
+        }
         rebuild.count_bytes(rebuild.listed_bytes());
         let notes = self.writes_of(shard).take_notes();
         rebuild.check_lists(&notes)?;
@@ -167,20 +170,24 @@ impl<F: Shard> MaintainedFilter<F> {
                 is_ready.store(false, Ordering::Release);
             }
             self.shards[shard].set_reach(&new.filter().suspects(*hashes.start()));
-            self.filter.replace_shard(new);
+            let before = self.filter.replace_shard(new);
             if is_trusted {
                 is_ready.store(true, Ordering::Release);
             }
             writes.swapped(rebuild.may_have_ghosts);
             self.counters.add(Count::Rebuilds, 1);
             self.is_changed.store(true, Ordering::Release);
+            // Freeing a large table takes a while, so let the writers go on first.
+            drop(writes);
+            drop(before);
             break;
         }
         noting.0 = None;
         self.shards[shard].removals.store(0, Ordering::Relaxed);
         self.shards[shard].is_given_up.store(false, Ordering::Relaxed);
         if let Some(doomed) = doomed {
-            self.forget_doomed(source, &doomed);
+            self.forget_doomed(source, &doomed, &rebuild.mistakes);
+            self.shards[shard].records.store(rebuild.mistakes.len(), Ordering::Relaxed);
         }
         self.upkeep.count(start.elapsed());
         Ok(Rebuilt { census, is_swapped: true })
@@ -378,7 +385,11 @@ impl<F: Shard> Rebuild<'_, F> {
                     break new;
                 }
                 // Counters, repairs and uneven hashes take more room than the members alone.
-                Ok(_) | Err(BuildError::Full { .. }) if slots < most => slots += slots / 8 + 16,
+                Ok(new) if slots < most => {
+                    let used = new.filter().shard_fill(0).used as f64;
+                    slots = (used / FRESH).ceil() as u64 + slots / 64 + 1;
+                }
+                Err(BuildError::Full { .. }) if slots < most => slots += slots / 8 + 16,
                 // Drop the mistakes, because members come first. Mistakes that aren't repaired now
                 // may be made again. Also, the planned size may come from a machine with more
                 // memory.
@@ -396,9 +407,10 @@ impl<F: Shard> Rebuild<'_, F> {
         Ok(new)
     }
 
-    /// Returns the bytes of memory that the lists of members and mistakes take, except for nodes of trees.
+    /// Returns the approximate bytes of memory that the lists of members and mistakes take. Tree nodes
+    /// are about two thirds full.
     fn listed_bytes(&self) -> u64 {
-        ((self.members.len() + self.mistakes.len()) * size_of::<Hash>()) as u64
+        self.members.bytes() + (self.mistakes.len() * size_of::<Hash>() * 3 / 2) as u64
     }
 
     /// Sets the memory that this rebuild takes, and updates the total.

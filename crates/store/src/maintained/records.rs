@@ -41,6 +41,12 @@ pub(super) const MOST_BYTES: u64 = (MOST * size_of::<Hash>() * 3 / 2) as u64;
 const FEW: usize = 64;
 const MEMBERS: usize = 4;
 
+/// Returns the maximum number of records of earlier builds that a shard with this many members
+/// keeps when it is rebuilt. If a shard has more than twice as many in all, it is rebuilt.
+pub(super) fn most_old(members: usize) -> usize {
+    (members / MEMBERS).max(FEW)
+}
+
 /// The number of records that are counted at once.
 const COUNTED_AT_ONCE: usize = 1 << 14;
 
@@ -49,15 +55,13 @@ pub(super) struct Records {
     state: Mutex<State>,
     /// The number of queued records.
     queued: AtomicUsize,
-    /// Held while records are written or deleted.
-    moving: Mutex<()>,
+    /// Held while records are written or deleted. Until all records have been counted since the store
+    /// was opened, this is the first one that wasn't.
+    moving: Mutex<Option<Hash>>,
     /// The number of records in the database. After a failed write, it may be too low.
     written: AtomicUsize,
     /// Whether the database may have records.
     may_be_written: AtomicBool,
-    /// The first record that was not counted yet since the store was opened, or `None` if all were
-    /// counted. A thread that holds this lock may take `moving`.
-    counted: Mutex<Option<Hash>>,
 }
 
 impl Default for Records {
@@ -65,10 +69,9 @@ impl Default for Records {
         Self {
             state: Mutex::default(),
             queued: AtomicUsize::new(0),
-            moving: Mutex::default(),
+            moving: Mutex::new(Some(Hash::MIN)),
             written: AtomicUsize::new(0),
             may_be_written: AtomicBool::new(true),
-            counted: Mutex::new(Some(Hash::MIN)),
         }
     }
 }
@@ -149,11 +152,12 @@ impl Records {
         self.written.load(Ordering::Relaxed) + self.queued()
     }
 
-    pub(super) fn is_half_full(&self) -> bool {
-        self.queued() >= MOST / 2
+    /// Returns whether there are so many records that they should be written.
+    pub(super) fn are_many(&self) -> bool {
+        self.queued() >= MOST / 4
     }
 
-    fn lock_moving(&self) -> MutexGuard<'_, ()> {
+    fn lock_moving(&self) -> MutexGuard<'_, Option<Hash>> {
         self.moving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -182,9 +186,8 @@ impl<F: Shard> MaintainedFilter<F> {
     /// limit. Returns whether there are more to count. Until all are counted, the database may have more
     /// records than are counted.
     pub(crate) fn count_some_records<S: Source>(&self, source: &S) -> Result<bool, S::Error> {
-        let mut counted = self.records.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(start) = *counted else { return Ok(false) };
-        let _moving = self.records.lock_moving();
+        let mut uncounted = self.records.lock_moving();
+        let Some(start) = *uncounted else { return Ok(false) };
         let rest = start..=Hash::MAX;
         let some = source.recorded(&rest).take(COUNTED_AT_ONCE);
         let some = some.collect::<Result<Vec<Hash>, S::Error>>()?;
@@ -196,14 +199,17 @@ impl<F: Shard> MaintainedFilter<F> {
             self.records.state().doomed.retain(|record, _| !forgotten.contains(record));
         }
         self.records.written.fetch_add(kept.len(), Ordering::Relaxed);
+        for &record in kept {
+            self.upkept(record).records.fetch_add(1, Ordering::Relaxed);
+        }
         self.counters.add(Count::MistakesForgotten, forgotten.len() as u64);
         let after = some.last().and_then(|last| last.as_u128().checked_add(1));
-        *counted = after.filter(|_| some.len() == COUNTED_AT_ONCE).map(Hash::from_u128);
-        if counted.is_none() && self.records.written.load(Ordering::Relaxed) == 0 {
+        *uncounted = after.filter(|_| some.len() == COUNTED_AT_ONCE).map(Hash::from_u128);
+        if uncounted.is_none() && self.records.written.load(Ordering::Relaxed) == 0 {
             // A record whose write has failed is still queued.
             self.records.may_be_written.store(false, Ordering::Release);
         }
-        Ok(counted.is_some())
+        Ok(uncounted.is_some())
     }
 
     /// Counts all records in the database, unless that was done.
@@ -220,45 +226,50 @@ impl<F: Shard> MaintainedFilter<F> {
         if self.records.queued.load(Ordering::Acquire) == 0 {
             return Ok(());
         }
-        let _moving = self.records.lock_moving();
-        self.flush_moving(source)
+        let uncounted = self.records.lock_moving();
+        self.flush_moving(source, *uncounted)
     }
 
     /// Writes the queued records if there are many, unless another thread does so.
     pub(super) fn flush_many_records<S: Source>(&self, source: &S) {
-        if !self.records.is_half_full() {
+        if !self.records.are_many() {
             return;
         }
-        let _moving = match self.records.moving.try_lock() {
-            Ok(moving) => moving,
+        let uncounted = match self.records.moving.try_lock() {
+            Ok(uncounted) => uncounted,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
         // The records stay queued. The next write tries again.
-        let _ = self.flush_moving(source);
+        let _ = self.flush_moving(source, *uncounted);
     }
 
-    fn flush_moving<S: Source>(&self, source: &S) -> Result<(), S::Error> {
+    /// Writes all queued records. The caller holds `moving`, which says that the records from
+    /// `uncounted` on weren't counted.
+    fn flush_moving<S: Source>(&self, source: &S, uncounted: Option<Hash>) -> Result<(), S::Error> {
         let queued = self.records.queued_within(&(Hash::MIN..=Hash::MAX));
         let most = self.policy.kept();
         // If the queued records alone exceed the limit, some of them are never written.
         let (dropped, new) = queued.split_at(queued.len().saturating_sub(most));
-        let mut repeated = 0;
+        let mut repeated = Vec::new();
         for &record in &queued {
-            repeated += usize::from(source.is_recorded(record)?);
+            if source.is_recorded(record)? {
+                repeated.push(record);
+            }
         }
+        let counted = |records: &[Hash]| count_before(uncounted, records);
         let written = self.records.written.load(Ordering::Relaxed);
-        let others = written.saturating_sub(repeated);
-        let forgotten = to_forget(source, &queued, (others + new.len()).saturating_sub(most))?;
+        let written = written.saturating_sub(counted(&repeated)) + counted(new);
+        let forgotten = to_forget(source, &queued, written.saturating_sub(most))?;
         self.records.may_be_written.store(true, Ordering::Release);
         source.write_records(new, &[dropped, &forgotten].concat())?;
         self.records.state().doomed.retain(|record, _| forgotten.binary_search(record).is_err());
-        let count = (others + new.len()).saturating_sub(forgotten.len());
-        self.records.written.store(count, Ordering::Relaxed);
+        let written = written.saturating_sub(counted(&forgotten));
+        self.records.written.store(written, Ordering::Relaxed);
         self.records.remove(&queued);
         let lost = dropped.len() + forgotten.len();
         self.counters.add(Count::MistakesForgotten, lost as u64);
-        self.counters.add(Count::RepeatedFalsePositives, repeated as u64);
+        self.counters.add(Count::RepeatedFalsePositives, repeated.len() as u64);
         Ok(())
     }
 
@@ -303,8 +314,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 }
             }
         }
-        let most = (members.len() / MEMBERS).max(FEW);
-        let surplus = old.len().saturating_sub(most);
+        let surplus = old.len().saturating_sub(most_old(members.len()));
         for (at, record) in old.iter().copied().enumerate() {
             // Spread the surplus evenly.
             if at * surplus / old.len() == (at + 1) * surplus / old.len() {
@@ -322,20 +332,32 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok((records, Doomed { records: &self.records, rebuild }))
     }
 
-    /// Deletes the doomed records of a shard after the new filter was swapped in. If that fails,
-    /// they stay.
-    pub(super) fn forget_doomed<S: Source>(&self, source: &S, doomed: &Doomed<'_>) {
-        let _moving = self.records.lock_moving();
-        let taken = self.records.take_doomed(doomed.rebuild);
+    /// Deletes the doomed records of a shard after the new filter was swapped in, except those whose
+    /// mistakes it has `repaired`. If that fails, they stay.
+    pub(super) fn forget_doomed<S: Source>(
+        &self,
+        source: &S,
+        doomed: &Doomed<'_>,
+        repaired: &BTreeSet<Hash>,
+    ) {
+        let uncounted = self.records.lock_moving();
+        let mut taken = self.records.take_doomed(doomed.rebuild);
+        taken.retain(|(hash, _)| !repaired.contains(hash));
         let hashes: Vec<Hash> = taken.iter().map(|&(hash, _)| hash).collect();
         if hashes.is_empty() || source.write_records(&[], &hashes).is_err() {
             return;
         }
-        let left = self.records.written.load(Ordering::Relaxed).saturating_sub(hashes.len());
-        self.records.written.store(left, Ordering::Relaxed);
+        let written = self.records.written.load(Ordering::Relaxed);
+        let written = written.saturating_sub(count_before(*uncounted, &hashes));
+        self.records.written.store(written, Ordering::Relaxed);
         let surplus = taken.iter().filter(|&&(_, is_surplus)| is_surplus).count();
         self.counters.add(Count::MistakesForgotten, surplus as u64);
     }
+}
+
+/// Returns how many records have been counted, if those from `uncounted` on haven't.
+fn count_before(uncounted: Option<Hash>, records: &[Hash]) -> usize {
+    records.iter().filter(|&&record| uncounted.is_none_or(|first| record < first)).count()
 }
 
 /// Chooses `count` records to delete from the database. None of them is `new`. Prefers records that
@@ -373,7 +395,7 @@ mod tests {
         assert!((0..MOST as u128).all(|number| records.push(hash(number)) == Queued::New));
         assert_eq!(records.push(hash(7)), Queued::Before);
         assert_eq!(records.push(hash(1 << 20)), Queued::Full);
-        assert!(records.is_half_full() && records.len() == MOST);
+        assert!(records.are_many() && records.len() == MOST);
         records.withdraw(hash(7));
         assert_eq!(records.push(hash(1 << 20)), Queued::New);
         records.remove(&records.queued_within(&ALL));

@@ -19,10 +19,7 @@ use twiceshy::{Answer, Claim, Hash, concurrent::Shard, error::AdaptError};
 const MOST_DEFERRED: usize = 1024;
 
 /// The memory of a full queue of deferred repairs, in bytes.
-pub(super) const MOST_BYTES: u64 = (MOST_DEFERRED * size_of::<(Hash, u32)>()) as u64;
-
-/// The maximum number of attempts at a deferred repair.
-const TRIES: u32 = 4;
+pub(super) const MOST_BYTES: u64 = (MOST_DEFERRED * size_of::<Hash>()) as u64;
 
 /// The maximum number of times that a repair begins again because its shard was rebuilt.
 const RESTARTS: u32 = 4;
@@ -33,33 +30,32 @@ const PER_WRITE: usize = 4;
 /// Mistakes that are to be repaired later, in the order in which they were made.
 #[derive(Default)]
 pub(super) struct Deferred {
-    /// Each mistake, and how often its repair was tried.
-    queue: Mutex<VecDeque<(Hash, u32)>>,
+    queue: Mutex<VecDeque<Hash>>,
     len: AtomicUsize,
 }
 
 impl Deferred {
-    fn queue(&self) -> MutexGuard<'_, VecDeque<(Hash, u32)>> {
+    fn queue(&self) -> MutexGuard<'_, VecDeque<Hash>> {
         // No step under this lock can panic half-way.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a mistake to the queue, unless it is there already. Returns `false` if the queue is
     /// full.
-    fn push(&self, mistake: Hash, tries: u32) -> bool {
+    fn push(&self, mistake: Hash) -> bool {
         let mut queue = self.queue();
-        if queue.iter().any(|&(other, _)| other == mistake) {
+        if queue.contains(&mistake) {
             return true;
         }
         if queue.len() >= MOST_DEFERRED {
             return false;
         }
-        queue.push_back((mistake, tries));
+        queue.push_back(mistake);
         self.len.store(queue.len(), Ordering::Relaxed);
         true
     }
 
-    fn pop(&self) -> Option<(Hash, u32)> {
+    fn pop(&self) -> Option<Hash> {
         let mut queue = self.queue();
         let first = queue.pop_front();
         if queue.is_empty() {
@@ -75,7 +71,7 @@ impl Deferred {
 
     /// Returns the bytes of memory that the queue takes.
     pub(super) fn memory(&self) -> u64 {
-        (self.len() * size_of::<(Hash, u32)>()) as u64
+        (self.len() * size_of::<Hash>()) as u64
     }
 }
 
@@ -108,33 +104,36 @@ impl<F: Shard> MaintainedFilter<F> {
         let is_mistake = !matches!(outcome, Outcome::NoMistake);
         self.counters.add(Count::FalsePositives, u64::from(is_mistake));
         if matches!(outcome, Outcome::Busy) {
-            self.defer(mistake, 0);
+            self.defer(mistake);
         }
-        if self.deferred.len() > 0 || self.records.is_half_full() {
+        if self.deferred.len() > 0 || self.records.are_many() {
             self.leave_repairs();
         }
     }
 
     /// Remembers a mistake, to repair it later. If there are too many, skips the repair.
-    fn defer(&self, mistake: Hash, tries: u32) {
-        if tries >= TRIES || !self.deferred.push(mistake, tries) {
+    fn defer(&self, mistake: Hash) {
+        if !self.deferred.push(mistake) {
             self.counters.add(Count::RepairsSkipped, 1);
         }
     }
 
-    /// Makes up to `most` of the deferred repairs. Returns whether more are waiting.
+    /// Tries up to `most` of the deferred repairs. Returns how many of them are done.
     ///
-    /// Doesn't wait for a stripe: if another thread holds it, the repair is deferred again, a few
-    /// times. Writes nothing to the database.
-    pub(crate) fn work_off_repairs(&self, source: &impl Source, most: usize) -> bool {
+    /// Doesn't wait for a stripe: if another thread holds it, the repair is deferred again. Writes
+    /// nothing to the database.
+    pub(crate) fn work_off_repairs(&self, source: &impl Source, most: usize) -> usize {
+        let mut done = 0;
         for _ in 0..most.min(self.deferred.len()) {
-            let Some((mistake, tries)) = self.deferred.pop() else { break };
+            let Some(mistake) = self.deferred.pop() else { break };
             let is_answered = self.is_complete() && self.is_ready(mistake);
             if is_answered && matches!(self.try_repair(source, mistake, None), Outcome::Busy) {
-                self.defer(mistake, tries + 1);
+                self.defer(mistake);
+            } else {
+                done += 1;
             }
         }
-        self.deferred.len() > 0
+        done
     }
 
     /// Does work that lookups have left: writes records if many are queued, and makes a few deferred
@@ -196,17 +195,21 @@ impl<F: Shard> MaintainedFilter<F> {
         if members.binary_search(&mistake).is_ok() {
             return Ok(Outcome::NoMistake);
         }
-        // The record comes first: a repair without a record could be undone by a new member.
+        // The record comes first: a repair without a record could be undone by a new member. If the
+        // shard is rebuilt after that, the rebuild may have read the record or deleted it, so `adapt`
+        // refuses to repair the new build, and the repair begins again.
+        let epoch = self.writes(mistake).epoch;
         let queued = if S::KEEPS_RECORDS { self.records.push(mistake) } else { Queued::New };
         if queued == Queued::Full {
             return Ok(Outcome::Skipped);
         }
         let withdraw = || {
-            if S::KEEPS_RECORDS && queued == Queued::New {
+            let writes = self.writes(mistake);
+            if S::KEEPS_RECORDS && queued == Queued::New && writes.epoch == epoch {
                 self.records.withdraw(mistake);
             }
         };
-        let mut adapted = self.adapt::<S>(claim, &suspects, &members);
+        let mut adapted = self.adapt::<S>(claim, &suspects, &members, epoch);
         if matches!(adapted, Err(AdaptError::Crowded | AdaptError::Stale)) {
             // If more members are listed, the filter can drop other repairs to make room. The claim may
             // also be older than a rebuild, and name too few members.
@@ -217,7 +220,7 @@ impl<F: Shard> MaintainedFilter<F> {
             }
             let members = self.scan(source, &suspects).inspect_err(|_| withdraw())?;
             adapted = match self.filter.check(mistake) {
-                Answer::Maybe(claim) => self.adapt::<S>(claim, &suspects, &members),
+                Answer::Maybe(claim) => self.adapt::<S>(claim, &suspects, &members, epoch),
                 Answer::Absent => Ok(false),
             };
         }
@@ -244,7 +247,9 @@ impl<F: Shard> MaintainedFilter<F> {
         if is_kept || (S::KEEPS_RECORDS && queued == Queued::Before) {
             self.counters.add(Count::RepeatedFalsePositives, 1);
         }
-        if !S::KEEPS_RECORDS {
+        if S::KEEPS_RECORDS {
+            self.upkept(mistake).records.fetch_add(1, Ordering::Relaxed);
+        } else {
             self.keep(&mut locked, mistake);
         }
         Ok(outcome)
@@ -282,11 +287,11 @@ mod tests {
     fn deferred_repairs_are_bounded_and_made_in_order() {
         let deferred = Deferred::default();
         let hash = |number: usize| Hash::from_u128(number as u128);
-        assert!((0..MOST_DEFERRED).all(|number| deferred.push(hash(number), 0)));
-        assert!(!deferred.push(hash(MOST_DEFERRED), 0), "there is no room");
-        assert!(deferred.push(hash(7), 0), "it is there already");
+        assert!((0..MOST_DEFERRED).all(|number| deferred.push(hash(number))));
+        assert!(!deferred.push(hash(MOST_DEFERRED)), "there is no room");
+        assert!(deferred.push(hash(7)), "it is there already");
         assert_eq!(deferred.len(), MOST_DEFERRED);
-        assert!((0..MOST_DEFERRED).all(|number| deferred.pop() == Some((hash(number), 0))));
+        assert!((0..MOST_DEFERRED).all(|number| deferred.pop() == Some(hash(number))));
         assert_eq!((deferred.pop(), deferred.len()), (None, 0));
     }
 }

@@ -18,6 +18,7 @@
 //!   shard is *given up*: it answers "maybe", and isn't listed again before many members were
 //!   removed.
 
+use super::records::most_old;
 use super::{MaintainedFilter, Source, Upkept};
 use crate::sizing::{CROWDED, Reason};
 use crate::stats::Count;
@@ -43,6 +44,14 @@ const LONGEST_DELAY: Duration = Duration::from_millis(1);
 /// The time after which a rebuild that has failed is tried again. It doubles with each failure.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_mins(1);
+
+/// Returns the delay after this many failures, not counting the last one.
+fn retry_delay(failures: u32) -> Duration {
+    FIRST_RETRY.saturating_mul(1 << failures.min(16)).min(LAST_RETRY)
+}
+
+/// The pause of the background thread if other threads hold the stripes of all deferred repairs.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
 /// The longest time that a writer waits before it checks again whether its shard has room. Some
 /// rebuilds don't wake the writer.
@@ -82,6 +91,8 @@ struct Work {
     due: VecDeque<usize>,
     /// Shards whose rebuild has failed, and when to try again.
     failed: Vec<(Instant, usize)>,
+    /// When to try again to make the listing of members complete, and how often that has failed.
+    completion: Option<(Instant, u32)>,
     /// Number of writers that wait for a rebuild.
     waiting: usize,
     /// Number of rebuilds that were tried.
@@ -99,6 +110,8 @@ struct Work {
 /// A piece of background work.
 enum Task {
     Rebuild(usize),
+    /// Make the listing of members complete, which has failed this many times.
+    Complete(u32),
     /// Make deferred repairs, and write records.
     Repairs,
     /// Count records, when there is nothing else to do.
@@ -153,9 +166,14 @@ impl Work {
         }
         self.due.pop_front()
     }
-}
 
-impl Work {
+    /// Takes the task of making the listing of members complete, if it should be tried by now.
+    /// Returns the number of failures.
+    fn take_completion(&mut self) -> Option<u32> {
+        let now = Instant::now();
+        self.completion.take_if(|(time, _)| *time <= now).map(|(_, failures)| failures)
+    }
+
     /// Removes a shard from those that are due or have failed. Returns whether it was one of them.
     fn take(&mut self, shard: usize) -> bool {
         let before = self.due.len() + self.failed.len();
@@ -202,6 +220,17 @@ impl<F: Shard> MaintainedFilter<F> {
         if self.shards[shard].is_given_up.load(Ordering::Relaxed) {
             return may_shrink.then_some(Reason::Growth);
         }
+        // A filter that stores its repairs in codes never runs out of slots for them.
+        let records = self.shards[shard].records.load(Ordering::Relaxed);
+        if records > 2 * most_old(fill.members as usize) && self.fits(fill, shard, 0) {
+            return Some(Reason::Rotation);
+        }
+        // A filter that was saved by an earlier version has plain remainders, and its removals have
+        // left no traces.
+        let is_outdated = fill.has_plain_remainders && !self.policy.is_listed();
+        if is_outdated && self.fits(fill, shard, 0) {
+            return Some(Reason::Renewal);
+        }
         self.sizes.reason::<F>(shard, fill).filter(|&reason| match reason {
             Reason::Shrinking => may_shrink,
             // If the limit allows only a little growth, the shard stays as it is while it has room.
@@ -246,6 +275,32 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
+    /// Schedules the rest of a recovery that has failed.
+    pub(crate) fn recover_later(&self) {
+        if self.is_complete() {
+            self.rebuild_unready();
+        } else {
+            self.complete_later(0);
+        }
+    }
+
+    fn complete_later(&self, failures: u32) {
+        self.counters.add(Count::RebuildsFailed, 1);
+        self.upkeep.work().completion = Some((Instant::now() + retry_delay(failures), failures));
+        self.upkeep.has_work.notify_one();
+    }
+
+    /// Makes the listing of members complete, which has failed this many times. If it fails again,
+    /// it is tried later.
+    fn complete<S: Source>(&self, source: &S, failures: u32) {
+        let unfinished = scopeguard::guard((), |()| self.complete_later(failures + 1));
+        if self.is_complete() || source.complete().is_ok_and(|is_complete| is_complete) {
+            ScopeGuard::into_inner(unfinished);
+            self.set_complete(true);
+            self.rebuild_unready();
+        }
+    }
+
     /// Schedules a rebuild of a shard that has no room for a repair or for a tombstone.
     pub(super) fn wants_room(&self, shard: usize) {
         self.shards[shard].room.fetch_max(1, Ordering::Relaxed);
@@ -260,19 +315,23 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Does all pending work on the current thread. Returns the number of shards that were rebuilt.
+    /// Does all pending work on the current thread. Returns the number of shards that were rebuilt. If
+    /// other threads write faster than this thread works, leaves the rest to the next call.
     pub(crate) fn tend<S: Source>(&self, source: &S) -> Result<usize, S::Error> {
         let mut rebuilt = 0;
-        loop {
+        let failures = self.upkeep.work().take_completion();
+        if let Some(failures) = failures {
+            self.complete(source, failures);
+        }
+        for _ in 0..2 * self.shards.len() {
             self.work_off_repairs(source, usize::MAX);
             // Don't hold the lock during the rebuild.
             let next = self.upkeep.work().next();
-            let Some(shard) = next else {
-                self.flush_records(source)?;
-                return Ok(rebuilt);
-            };
+            let Some(shard) = next else { break };
             rebuilt += usize::from(self.rebuild_due(source, shard)?);
         }
+        self.flush_records(source)?;
+        Ok(rebuilt)
     }
 
     /// Rebuilds shards whenever they are due, until [`stop`](Self::stop) is called. Works only this
@@ -282,12 +341,16 @@ impl<F: Shard> MaintainedFilter<F> {
         let _running = Running(upkeep);
         while let Some(task) = self.wait_for_work() {
             let start = Instant::now();
+            let mut least_rest = Duration::ZERO;
             // A panic in the source counts as a failure. If a rebuild panics, that is counted.
             let work = || match task {
                 Task::Rebuild(shard) => drop(self.rebuild_due(source, shard)),
+                Task::Complete(failures) => self.complete(source, failures),
                 Task::Repairs => {
                     self.flush_many_records(source);
-                    if self.work_off_repairs(source, REPAIRS_AT_ONCE) {
+                    let done = self.work_off_repairs(source, REPAIRS_AT_ONCE);
+                    if self.deferred.len() > 0 {
+                        least_rest = if done == 0 { BUSY_PAUSE } else { Duration::ZERO };
                         self.leave_repairs();
                     }
                 }
@@ -298,7 +361,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 }
             };
             let _ = catch_unwind(AssertUnwindSafe(work));
-            let rest = start.elapsed().mul_f64((share.recip() - 1.0).min(1e6));
+            let rest = start.elapsed().mul_f64((share.recip() - 1.0).min(1e6)).max(least_rest);
             let may_rest = |work: &mut Work| work.waiting == 0 && !work.is_stopping;
             if !rest.is_zero() {
                 drop(upkeep.has_work.wait_timeout_while(upkeep.work(), rest, may_rest));
@@ -334,11 +397,15 @@ impl<F: Shard> MaintainedFilter<F> {
             if let Some(shard) = work.next() {
                 return Some(Task::Rebuild(shard));
             }
+            if let Some(failures) = work.take_completion() {
+                return Some(Task::Complete(failures));
+            }
             if !work.has_counted {
                 work.has_counted = true;
                 return Some(Task::Count);
             }
-            let retry = work.failed.iter().map(|&(time, _)| time).min();
+            let retries = work.failed.iter().map(|&(time, _)| time);
+            let retry = retries.chain(work.completion.map(|(time, _)| time)).min();
             let pause = retry.map_or(LAST_RETRY, |time| time.duration_since(Instant::now()));
             let waited = self.upkeep.has_work.wait_timeout(work, pause);
             work = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -419,8 +486,7 @@ impl<F: Shard> MaintainedFilter<F> {
     fn rebuild_failed(&self, shard: usize) {
         self.counters.add(Count::RebuildsFailed, 1);
         let failures = self.shards[shard].failures.fetch_add(1, Ordering::AcqRel);
-        let delay = FIRST_RETRY.saturating_mul(1 << failures.min(16)).min(LAST_RETRY);
-        self.upkeep.work().failed.push((Instant::now() + delay, shard));
+        self.upkeep.work().failed.push((Instant::now() + retry_delay(failures), shard));
         self.upkeep.announce_rebuild();
     }
 

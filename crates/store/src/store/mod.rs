@@ -151,4 +151,11 @@ impl<B: Backend, F: Shard> Source for Inner<B, F> {
     fn doubt(&self, _: Hash) -> Doubt {
         self.storage.doubt()
     }
+
+    fn complete(&self) -> Result<bool> {
+        if self.layout == Layout::Split {
+            self.reconcile()?;
+        }
+        Ok(!self.is_closing())
+    }
 }

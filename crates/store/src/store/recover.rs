@@ -10,6 +10,7 @@ use crate::options::{OnProgress, Progress};
 use crate::sync::Mutex;
 use crate::sync::atomic::Ordering;
 use crate::sync::thread::{Builder, JoinHandle};
+use scopeguard::ScopeGuard;
 use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::sync::{Arc, PoisonError};
@@ -173,10 +174,14 @@ impl<B: Backend, F: Shard> Inner<B, F> {
     ) -> Result<JoinHandle<()>> {
         let inner = Arc::clone(self);
         let spawned = Builder::new().name(REBUILD_THREAD.into()).spawn(move || {
-            if let Err(error) = inner.rebuild_at_open(progress.as_deref()) {
-                inner.maintained.rebuild_unready();
+            // The backend or the callback may panic.
+            let unfinished = scopeguard::guard((), |()| inner.maintained.recover_later());
+            let rebuilt = inner.rebuild_at_open(progress.as_deref());
+            if let Err(error) = rebuilt {
                 let mut slot = inner.rebuild_error.lock().unwrap_or_else(PoisonError::into_inner);
                 *slot = Some(error);
+            } else {
+                ScopeGuard::into_inner(unfinished);
             }
         });
         spawned.map_err(StoreError::Thread)

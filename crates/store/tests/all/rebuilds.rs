@@ -3,20 +3,24 @@
 
 use crate::common::{LAYOUTS, Random, options};
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::thread::sleep;
+use std::time::Duration;
 use twiceshy::{QuotientFilter, TelescopingFilter, concurrent::Shard};
 use twiceshy_deadline::Deadline;
 use twiceshy_store::backend::{Bounds, Scan};
-use twiceshy_store::{Backend, Keyspace, MemoryBackend, Store, forward_backend};
+use twiceshy_store::testing::FaultyBackend;
+use twiceshy_store::{Backend, Keyspace, MemoryBackend, OpenOptions, Store, forward_backend};
 
-type Hook = Box<dyn Fn() + Send + Sync>;
+pub(crate) type Hook = Box<dyn Fn() + Send + Sync>;
 
 /// A backend that calls a function before each scan, and again after the scan has read its pairs and
 /// before it returns them.
 #[derive(Default)]
-struct Hooked {
+pub(crate) struct Hooked {
     inner: MemoryBackend,
-    hook: OnceLock<Hook>,
+    pub(crate) hook: OnceLock<Hook>,
 }
 
 impl Hooked {
@@ -96,4 +100,46 @@ fn write<F: Shard>(store: &Weak<Store<Arc<Hooked>, F>>, model: &Mutex<Model>) {
 fn rebuilt_shard_holds_keys_written_during_its_listing() {
     check_rebuilds::<QuotientFilter>(40);
     check_rebuilds::<TelescopingFilter>(10);
+}
+
+/// Returns the backend of a store with many members and without a saved filter.
+fn filled(options: &OpenOptions) -> Arc<FaultyBackend<MemoryBackend>> {
+    let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+    let store: Store<_> = options.open_with(Arc::clone(&backend), None).unwrap();
+    store.put_many((0..1000_u64).map(|n| (n.to_be_bytes(), b""))).unwrap();
+    store.close().unwrap();
+    backend
+}
+
+/// Waits until all shards are ready, and checks the filter.
+fn check_recovery(store: &Store<Arc<FaultyBackend<MemoryBackend>>>) {
+    while store.stats().shards_ready < store.stats().shards {
+        sleep(Duration::from_millis(5));
+    }
+    store.validate().unwrap();
+}
+
+#[test]
+fn build_that_fails_when_a_store_is_opened_is_tried_again() {
+    let _deadline = Deadline::new();
+    for options in LAYOUTS.map(options) {
+        let backend = filled(&options);
+        backend.fail_scans(true);
+        let mut store = options.open_with(Arc::clone(&backend), None).unwrap();
+        store.wait_until_ready().unwrap_err();
+        backend.heal();
+        check_recovery(&store);
+    }
+}
+
+#[test]
+fn build_that_panics_when_a_store_is_opened_is_finished() {
+    let _deadline = Deadline::new();
+    for options in LAYOUTS.map(options) {
+        let backend = filled(&options);
+        let options = options.on_progress(|_| panic!("a bug in the callback"));
+        let mut store = options.open_with(backend, None).unwrap();
+        catch_unwind(AssertUnwindSafe(|| store.wait_until_ready())).unwrap_err();
+        check_recovery(&store);
+    }
 }

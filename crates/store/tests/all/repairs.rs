@@ -2,12 +2,14 @@
 //! no repaired mistake is made again within one build of a shard, or after a clean restart.
 
 use crate::common::{LAYOUTS, Random, copy, copy_files, options};
+use crate::rebuilds::Hooked;
 use std::ops::Bound::Unbounded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, OnceLock};
 use std::thread;
+use std::time::Duration;
 use twiceshy::{QuotientFilter, TelescopingFilter, concurrent::Shard};
 use twiceshy_deadline::Deadline;
 use twiceshy_store::backend::{Bounds, Result, Scan};
@@ -189,6 +191,9 @@ fn no_mistake_comes_back_when_new_members_are_put() {
         let stats = store.stats();
         assert!(known.len() > 50 && stats.repairs as usize > known.len(), "{stats:?}");
         assert_eq!((stats.rebuilds, stats.repeated_false_positives), (0, 0));
+        // The background thread tries again and again, and skips nothing.
+        thread::sleep(Duration::from_millis(20));
+        let stats = store.stats();
         assert_eq!((stats.repairs_failed, stats.repairs_skipped), (0, 0));
         store.validate().unwrap();
     }
@@ -319,6 +324,65 @@ fn records_are_bounded_under_endless_distinct_queries() {
         assert!(stats.mistakes_forgotten > 300, "{stats:?}");
         assert_eq!(stats.repairs_failed, 0);
     }
+}
+
+/// By default, nothing but rebuilds thins out the records. A telescoping filter never runs out of slots
+/// for repairs, so its shards are rebuilt because of their records.
+#[test]
+fn records_are_bounded_by_default() {
+    fn check<F: Shard>() {
+        let _deadline = Deadline::new();
+        let backend = Arc::new(MemoryBackend::new());
+        let options = OpenOptions::new().capacity(500).false_positive_rate(0.2).shards(1);
+        let store: Store<_, F> = open(&options.background_share(0.0), Arc::clone(&backend));
+        store.put_many((0..400).map(|n| (key(n), b""))).unwrap();
+        for round in 0..100 {
+            let queries = 1000 * (round + 1)..1000 * (round + 2);
+            queries.for_each(|n| assert!(!store.contains(&key(n)).unwrap()));
+            store.tend().unwrap();
+            // A shard keeps at most 100 old records, and is rebuilt when it has more than 200.
+            assert!(records(&*backend) <= 200, "{} records", records(&*backend));
+        }
+        let stats = store.stats();
+        assert!(stats.repairs > 3000 && stats.rotations > 10, "{stats:?}");
+    }
+    check::<QuotientFilter>();
+    check::<TelescopingFilter>();
+}
+
+/// While a shard is rebuilt, mistakes are repaired, and their records are written. The new filter repairs
+/// these mistakes, too, so their records must stay.
+#[test]
+fn mistakes_repaired_during_a_rebuild_do_not_come_back() {
+    let _deadline = Deadline::new();
+    let backend = Arc::new(Hooked::default());
+    let options = OpenOptions::new().capacity(4000).false_positive_rate(0.2).shards(1);
+    let store: Store<_> = open(&options.background_share(0.0), Arc::clone(&backend));
+    let store = Arc::new(store);
+    store.put_many((0..400).map(|n| (key(n), b""))).unwrap();
+    assert!(mistakes(&store, 1000..3000).len() > 200, "more than a rebuild keeps");
+    store.sync().unwrap();
+    let found = Arc::new(Mutex::new(None));
+    let hook = {
+        let (store, found) = (Arc::downgrade(&store), Arc::clone(&found));
+        move || {
+            // Lookups scan, too.
+            let (Some(store), Ok(mut found)) = (store.upgrade(), found.try_lock()) else { return };
+            if found.is_none() {
+                *found = Some(mistakes(&store, 3000..5000));
+                store.sync().unwrap();
+            }
+        }
+    };
+    assert!(backend.hook.set(Box::new(hook)).is_ok());
+    store.rebuild().unwrap();
+    let found = found.lock().unwrap().take().unwrap();
+    assert!(found.len() > 100, "{}", found.len());
+    assert_eq!(mistakes(&store, found.iter().copied()), []);
+    for n in 400..1200 {
+        store.put(&key(100_000 + n), b"").unwrap();
+    }
+    assert_eq!((mistakes(&store, found), store.stats().rebuilds), (vec![], 1));
 }
 
 #[test]

@@ -21,8 +21,10 @@ impl<S: telescoping::Scheme> ShardParts for CodedFilter<S> {
 
     fn fill(&self) -> Fill {
         let members = self.len() as u64;
-        let slot_bits = self.parameters().remainder_bits;
-        Fill { slots: self.slots(), used: members, members, slot_bits, bits_lost: 0 }
+        let telescoping::Parameters { slots, remainder_bits: slot_bits, remainders, .. } =
+            self.parameters();
+        let has_plain_remainders = remainders.is_plain();
+        Fill { slots, used: members, members, slot_bits, bits_lost: 0, has_plain_remainders }
     }
 
     /// Returns only the version of the members. So a repair that is made during a rebuild is

@@ -33,9 +33,10 @@ impl ShardParts for QuotientFilter {
     }
 
     fn fill(&self) -> Fill {
-        let Parameters { slots, slot_bits, remainder_bits, .. } = self.parameters();
-        let Tally { used, len, .. } = self.tally();
-        Fill { slots, used, members: len, slot_bits, bits_lost: slot_bits - remainder_bits }
+        let Parameters { slots, slot_bits, remainder_bits, remainders, .. } = self.parameters();
+        let Tally { used, len: members, .. } = self.tally();
+        let (bits_lost, has_plain_remainders) = (slot_bits - remainder_bits, remainders.is_plain());
+        Fill { slots, used, members, slot_bits, bits_lost, has_plain_remainders }
     }
 
     fn check_as_shard(&self, number: usize, shards: usize) -> Result<(), Invalid> {

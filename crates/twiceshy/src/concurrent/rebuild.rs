@@ -83,7 +83,7 @@ impl<F: PlainShard> Concurrent<F> {
         let state = self.with_shard(shard, F::state);
         let built = self.build_shard(shard, plan, members, mistakes)?;
         let is_same = |filter: &F| filter.state() == state;
-        if self.replace_shard_if(built, is_same) { Ok(()) } else { Err(BuildError::Stale) }
+        self.replace_shard_if(built, is_same).map(drop).ok_or(BuildError::Stale)
     }
 
     /// Builds a filter that can [replace](Self::replace_shard) a shard. Lists and `plan` work as
@@ -119,26 +119,25 @@ impl<F: PlainShard> Concurrent<F> {
     }
 
     /// Replaces a shard by a filter that was built for it, even if the shard has changed since
-    /// then. Claims that were made before become stale.
-    pub fn replace_shard(&self, replacement: Replacement<F>) {
-        self.replace_shard_if(replacement, |_| true);
+    /// then. Claims that were made before become stale. Returns the old shard's filter.
+    pub fn replace_shard(&self, replacement: Replacement<F>) -> F {
+        self.replace_shard_if(replacement, |_| true).expect("it is wanted")
     }
 
-    /// Replaces a shard if it `is_wanted`, and returns whether it was.
-    fn replace_shard_if(&self, new: Replacement<F>, is_wanted: impl FnOnce(&F) -> bool) -> bool {
+    /// Replaces a shard and returns the old one, if it `is_wanted`.
+    fn replace_shard_if(
+        &self,
+        new: Replacement<F>,
+        is_wanted: impl FnOnce(&F) -> bool,
+    ) -> Option<F> {
         let Replacement { filter: Self { shards, .. }, shard } = new;
         let mut built = shards.into_iter().next().expect("one shard").into_inner();
         let mut filter = self.shards[shard].write();
         if !is_wanted(&filter) {
-            return false;
+            return None;
         }
         built.succeed(&filter);
-        let before = mem::replace(&mut *filter, built);
-        // Release the lock before freeing the old shard's memory, so that other threads need not
-        // wait.
-        drop(filter);
-        drop(before);
-        true
+        Some(mem::replace(&mut *filter, built))
     }
 }
 

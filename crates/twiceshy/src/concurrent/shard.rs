@@ -87,6 +87,8 @@ pub struct Fill {
     pub slot_bits: u32,
     /// Number of bits by which remainders are shorter than a slot, because the shard was doubled.
     pub bits_lost: u32,
+    /// Whether remainders are [plain](Remainders::PLAIN).
+    pub has_plain_remainders: bool,
 }
 
 /// The size and the remainders of a shard that replaces another one, for
