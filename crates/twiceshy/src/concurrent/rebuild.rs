@@ -82,8 +82,15 @@ impl<F: PlainShard> Concurrent<F> {
     ) -> Result<(), BuildError> {
         let state = self.with_shard(shard, F::state);
         let built = self.build_shard(shard, plan, members, mistakes)?;
-        let is_same = |filter: &F| filter.state() == state;
-        self.replace_shard_if(built, is_same).map(drop).ok_or(BuildError::Stale)
+        let mut filter = self.shards[shard].write();
+        if filter.state() != state {
+            return Err(BuildError::Stale);
+        }
+        let before = built.swap_in(&mut filter);
+        // Freeing a large table takes a while, so let other threads go on first.
+        drop(filter);
+        drop(before);
+        Ok(())
     }
 
     /// Builds a filter that can [replace](Self::replace_shard) a shard. Lists and `plan` work as
@@ -121,23 +128,8 @@ impl<F: PlainShard> Concurrent<F> {
     /// Replaces a shard by a filter that was built for it, even if the shard has changed since
     /// then. Claims that were made before become stale. Returns the old shard's filter.
     pub fn replace_shard(&self, replacement: Replacement<F>) -> F {
-        self.replace_shard_if(replacement, |_| true).expect("it is wanted")
-    }
-
-    /// Replaces a shard and returns the old one, if it `is_wanted`.
-    fn replace_shard_if(
-        &self,
-        new: Replacement<F>,
-        is_wanted: impl FnOnce(&F) -> bool,
-    ) -> Option<F> {
-        let Replacement { filter: Self { shards, .. }, shard } = new;
-        let mut built = shards.into_iter().next().expect("one shard").into_inner();
-        let mut filter = self.shards[shard].write();
-        if !is_wanted(&filter) {
-            return None;
-        }
-        built.succeed(&filter);
-        Some(mem::replace(&mut *filter, built))
+        let mut filter = self.shards[replacement.shard].write();
+        replacement.swap_in(&mut filter)
     }
 }
 
@@ -154,5 +146,14 @@ impl<F> Replacement<F> {
     /// only hashes that belong to the replaced shard.
     pub const fn filter(&self) -> &Concurrent<F> {
         &self.filter
+    }
+}
+
+impl<F: PlainShard> Replacement<F> {
+    /// Puts the new filter in the place of a shard's filter, and returns the old one.
+    fn swap_in(self, filter: &mut F) -> F {
+        let mut built = self.filter.shards.into_iter().next().expect("one shard").into_inner();
+        built.succeed(filter);
+        mem::replace(filter, built)
     }
 }
