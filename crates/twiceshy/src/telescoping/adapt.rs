@@ -31,7 +31,7 @@ impl<S: CodedScheme> CodedFilter<S> {
     ) -> Result<Adaptation, AdaptError> {
         let Listing { members, drops_ghosts, .. } = listing.into();
         let entries = self.owned(claim, &members)?;
-        let mistake = self.coding.digits.scale(claim.query);
+        let mistake = self.shared.coding.digits.scale(claim.query);
         if entries.iter().any(|entry| entry.owner == Some(mistake)) {
             return Err(AdaptError::IsMember);
         }
@@ -53,10 +53,10 @@ impl<S: CodedScheme> CodedFilter<S> {
             return Ok(adaptation);
         }
         for &(position, value) in &repair.values {
-            self.table.set_value(position, value);
+            self.shared.table.set_value(position, value);
         }
         ghosts.for_each(|&ghost| self.take(ghost));
-        self.table.set_code(home, repair.code);
+        self.shared.table.set_code(home, repair.code);
         self.tally.forgotten += repair.forgotten;
         self.tally.adaptations += u64::from(adaptation.lengthened > 0);
         self.set_crowded(home.block(), repair.forgotten > 0);
@@ -79,7 +79,7 @@ impl<S: CodedScheme> CodedFilter<S> {
         mistake: Scaled,
         may_forget: bool,
     ) -> Result<Repair, AdaptError> {
-        let coding = &self.coding;
+        let coding = &self.shared.coding;
         let mut symbols = self.symbols(self.home(mistake.quotient));
         let end = entries.last().map_or(0, |entry| entry.ordinal + 1);
         symbols.resize(symbols.len().max(end), 0);
@@ -125,7 +125,7 @@ impl<S: CodedScheme> CodedFilter<S> {
         claim: &Claim,
         members: &[Member],
     ) -> Result<Vec<LocatedEntry>, Mismatch> {
-        let digits = self.coding.digits;
+        let digits = self.shared.coding.digits;
         let quotient = digits.scale(claim.query).quotient;
         let block = self.home(quotient).block() as u64;
         claim.check(self.versions.at(block), self.cell(quotient), members)?;
@@ -141,7 +141,7 @@ impl<S: CodedScheme> CodedFilter<S> {
         let sizes: Vec<usize> = kinds.iter().map(|kind| kind.len()).collect();
         let shares = matched(&copies, &sizes, |member: usize, of_kind: usize| {
             let (quotient, spelt) = kind(&kinds[of_kind][0]);
-            quotient == scaled[member].quotient && self.coding.covers(spelt, scaled[member])
+            quotient == scaled[member].quotient && self.shared.coding.covers(spelt, scaled[member])
         });
         let mut found = 0;
         for (kind, shares) in kinds.iter_mut().zip(shares) {

@@ -6,7 +6,7 @@
 //! members are reset to level 0, beginning with those that bring back the fewest mistakes.
 
 use super::scheme::{Coding, Scheme, Spelt, Symbol};
-use super::{CodedFilter, Parameters};
+use super::{CodedFilter, Parameters, Shared};
 use crate::error::BuildError;
 use crate::hash::Scaled;
 use crate::quotient::{Remainders, in_order};
@@ -41,7 +41,7 @@ impl<S: Scheme> CodedFilter<S> {
         mistakes: impl IntoIterator<Item = Hash>,
     ) -> Result<Self, BuildError> {
         let mut filter = Self::empty(parameters)?;
-        let Self { table, usage, coding, tally, .. } = &mut filter;
+        let Self { shared: Shared { table, coding, .. }, usage, tally, .. } = &mut filter;
         let mistakes = in_order(mistakes.into_iter(), |mistake| mistake, "mistakes");
         let lanes = u64::from(table.lanes());
         let mut blocks = Blocks {

@@ -20,7 +20,7 @@ impl<S: Scheme> CodedFilter<S> {
     /// after either error.
     #[inline]
     pub fn insert(&mut self, hash: Hash) -> Result<(), InsertError> {
-        match self.routines.insert.run(Insert(self), hash) {
+        match self.inserts.insert.run(Insert(self), hash) {
             Ok(true) => Ok(()),
             Ok(false) => self.insert_symbol_too(hash),
             Err(TableFull) => Err(InsertError::Full { load: self.load() }),
@@ -30,7 +30,7 @@ impl<S: Scheme> CodedFilter<S> {
     /// Inserts a member into a block whose code may need a new symbol.
     #[cold]
     fn insert_symbol_too(&mut self, hash: Hash) -> Result<(), InsertError> {
-        let scaled = self.coding.digits.scale(hash);
+        let scaled = self.shared.coding.digits.scale(hash);
         let recoded = self.recoded(scaled.quotient, !S::MEMBERS_TO_FORGET);
         let (code, forgotten) = recoded.ok_or_else(|| self.needs_members(hash))?;
         self.put(scaled, code, forgotten.len())
@@ -56,7 +56,7 @@ impl<S: Scheme> CodedFilter<S> {
         let codes = Vec::with_capacity(hashes.len());
         let mut before = CodesBefore { codes, forgotten: self.tally.forgotten };
         for (inserted, &hash) in hashes.iter().enumerate() {
-            let code = self.table.code::<0>(self.home_of(hash));
+            let code = self.shared.table.code::<0>(self.home_of(hash));
             if let Err(error) = self.insert(hash) {
                 self.undo_batch(&hashes[..inserted], before);
                 return Err(match error {
@@ -76,11 +76,11 @@ impl<S: Scheme> CodedFilter<S> {
         let CodesBefore { codes, forgotten } = before;
         // Start with the last hash. Then the entry to remove is always the last one in its run.
         for (&hash, code) in hashes.iter().zip(codes).rev() {
-            let quotient = self.coding.digits.scale(hash).quotient;
+            let quotient = self.shared.coding.digits.scale(hash).quotient;
             let entries = entries(self, self.cell(quotient));
             self.take(*entries.last().expect("it was inserted"));
             let home = self.home(quotient);
-            self.table.set_code(home, code);
+            self.shared.table.set_code(home, code);
         }
         self.tally.forgotten = forgotten;
     }
@@ -91,7 +91,7 @@ impl<S: Scheme> CodedFilter<S> {
     fn recoded(&self, quotient: u64, may_forget: bool) -> Option<(u128, Vec<usize>)> {
         let mut symbols = self.symbols(self.home(quotient));
         // The new entry is the last one in its run.
-        let (run, first) = run(&self.table, quotient);
+        let (run, first) = run(&self.shared.table, quotient);
         let ordinal = first + run.count();
         if ordinal < symbols.len() {
             symbols.insert(ordinal, 0);
@@ -126,11 +126,11 @@ impl<S: Scheme> CodedFilter<S> {
     /// number of repairs that the new code forgets.
     fn put(&mut self, scaled: Scaled, code: u128, forgotten: usize) -> Result<(), InsertError> {
         let home = self.home(scaled.quotient);
-        let value = self.coding.digits.digit(scaled.fraction, 0);
-        let put = self.routines.insert_at.run(InsertAt(self), (home, None, value));
+        let value = self.shared.coding.digits.digit(scaled.fraction, 0);
+        let put = self.inserts.insert_at.run(InsertAt(self), (home, None, value));
         put.map_err(|TableFull| InsertError::Full { load: self.load() })?;
         self.versions.bump(home.block() as u64);
-        self.table.set_code(home, code);
+        self.shared.table.set_code(home, code);
         self.tally.forgotten += forgotten as u64;
         Ok(())
     }
@@ -161,7 +161,7 @@ impl<S: CodedScheme> CodedFilter<S> {
         listing: impl Into<Listing<'l>>,
     ) -> Result<(), InsertError> {
         let Listing { members, .. } = listing.into();
-        let scaled = self.coding.digits.scale(claim.query());
+        let scaled = self.shared.coding.digits.scale(claim.query());
         let is_block = claim.cells == self.cells_of_block(self.home(scaled.quotient));
         let owned = self.owned(claim, &members).ok().filter(|_| is_block);
         let owned = owned.filter(|owned| owned.iter().all(|entry| entry.owner.is_some()));
@@ -171,7 +171,7 @@ impl<S: CodedScheme> CodedFilter<S> {
         };
         let first = |&ordinal: &usize| {
             let LocatedEntry { position, owner, .. } = owned[ordinal];
-            owner.map(|owner| (position, S::spell(&self.coding, owner, 0).value))
+            owner.map(|owner| (position, S::spell(&self.shared.coding, owner, 0).value))
         };
         let mut values: Vec<_> = forgotten.iter().filter_map(first).collect();
         // Rewrite entries first, because the insert moves them.
@@ -183,8 +183,8 @@ impl<S: CodedScheme> CodedFilter<S> {
     /// Swaps each given value with the one at its position in the table.
     fn swap_values(&mut self, values: &mut [(u64, u64)]) {
         for (position, value) in values {
-            let old = self.table.value(*position);
-            self.table.set_value(*position, core::mem::replace(value, old));
+            let old = self.shared.table.value(*position);
+            self.shared.table.set_value(*position, core::mem::replace(value, old));
         }
     }
 }
@@ -222,9 +222,9 @@ impl<S: Scheme> CodedFilter<S> {
     /// several entries of a [`TelescopingFilter`](super::TelescopingFilter) may belong to the key,
     /// and only [`remove`](Self::remove) can tell. The filter is unchanged in both cases.
     pub fn remove_trusting(&mut self, hash: Hash) -> Result<(), RemoveError> {
-        let scaled = self.coding.digits.scale(hash);
+        let scaled = self.shared.coding.digits.scale(hash);
         let mut covering = entries(self, self.cell(scaled.quotient));
-        covering.retain(|entry| self.coding.covers(entry.spelt, scaled));
+        covering.retain(|entry| self.shared.coding.covers(entry.spelt, scaled));
         // Take the entry with the longest extension, because the shorter ones cover everything that
         // it covers.
         let entry = covering.iter().max_by_key(|entry| S::level(entry.spelt.symbol));
@@ -245,12 +245,12 @@ impl<S: Scheme> CodedFilter<S> {
         }
         let code = self.encode(&symbols).expect("the remaining symbols take no more room");
         self.take(entry);
-        self.table.set_code(home, code);
+        self.shared.table.set_code(home, code);
     }
 
     /// Removes an entry from the table, without changing any code.
     pub(super) fn take(&mut self, entry: LocatedEntry) {
-        self.table.target().run(Take(self.editor(), entry));
+        self.shared.table.target().run(Take(self.editor(), entry));
         self.versions.bump(self.home(entry.quotient).block() as u64);
     }
 }
@@ -274,7 +274,7 @@ impl<S: CodedScheme> CodedFilter<S> {
         if ghosts > 0 {
             return Err(RemoveError::Unlisted { members: ghosts });
         }
-        let owner = Some(self.coding.digits.scale(claim.query));
+        let owner = Some(self.shared.coding.digits.scale(claim.query));
         let its = entries.iter().find(|entry| entry.owner == owner);
         self.remove_entry(*its.ok_or(RemoveError::Absent)?);
         Ok(())
@@ -298,20 +298,20 @@ impl<S: Scheme> Operation for Insert<'_, S> {
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> Self::Output {
         let Self(filter) = self;
-        let scaled = filter.coding.digits.scale(hash);
-        let home = filter.table.home::<SHAPE>(scaled.quotient);
-        filter.table.prefetch_across::<SHAPE>(home);
-        if filter.table.code::<SHAPE>(home) != 0 {
+        let scaled = filter.shared.coding.digits.scale(hash);
+        let home = filter.shared.table.home::<SHAPE>(scaled.quotient);
+        filter.shared.table.prefetch_across::<SHAPE>(home);
+        if filter.shared.table.code::<SHAPE>(home) != 0 {
             return Ok(false);
         }
-        let value = filter.digits_of::<SHAPE>().digit(scaled.fraction, 0);
+        let value = filter.shared.digits_of::<SHAPE>().digit(scaled.fraction, 0);
         match filter.editor().insert_here::<M, SHAPE, true>(machine, home, value, 0) {
             Inserted::Done => {}
             Inserted::At(spot) => {
-                filter.routines.insert_at.run(InsertAt(filter), (home, Some(spot), value))?;
+                filter.inserts.insert_at.run(InsertAt(filter), (home, Some(spot), value))?;
             }
             Inserted::Nowhere => {
-                filter.routines.insert_at.run(InsertAt(filter), (home, None, value))?;
+                filter.inserts.insert_at.run(InsertAt(filter), (home, None, value))?;
             }
         }
         filter.versions.bump(home.block() as u64);

@@ -1,7 +1,7 @@
 //! Finds runs, and reads their entries.
 
-use super::CodedFilter;
 use super::scheme::{Scheme, Spelt};
+use super::{CodedFilter, Shared};
 use crate::bits::machine::{AnyShape, dispatched};
 use crate::claim::Cells;
 use crate::hash::Scaled;
@@ -50,7 +50,7 @@ impl<S: Scheme> CodedFilter<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = Entry> + use<'_, S> {
-        let starts = (0..self.slots()).step_by(self.table.lanes() as usize);
+        let starts = (0..self.slots()).step_by(self.shared.table.lanes() as usize);
         let blocks = starts.map(|start| entries(self, self.cells_of_block(self.home(start))));
         blocks.flatten().map(|LocatedEntry { quotient, spelt: Spelt { value, symbol }, .. }| {
             Entry { quotient, value, level: S::level(symbol), extension: S::extension(symbol) }
@@ -63,8 +63,8 @@ dispatched! {
     pub(super) fn entries<'a, S: Scheme>(
         filter: &'a CodedFilter<S>,
         cells: Cells,
-    ) -> Vec<LocatedEntry> => filter.table.target(), AnyShape, |machine| {
-        let CodedFilter { table, coding, .. } = filter;
+    ) -> Vec<LocatedEntry> => filter.shared.table.target(), AnyShape, |machine| {
+        let Shared { table, coding, .. } = &filter.shared;
         let home = table.home::<0>(cells.first);
         let occupied = (cells.first..=cells.last).filter(|&quotient| table.is_occupied(quotient));
         let mut entries: Vec<LocatedEntry> = Vec::new();

@@ -5,9 +5,9 @@
 //! an entry's value at any level, the entry doesn't cover it. A lookup decodes symbols only in the
 //! other cases.
 
-use super::CodedFilter;
 use super::iter::run;
 use super::scheme::{CodedScheme, FewDigits, Scheme};
+use super::{CodedFilter, Shared};
 use crate::batch::{self, Lookup};
 use crate::bits::machine::{Keepable, Machine, Operation, dispatched};
 use crate::claim::Cells;
@@ -21,7 +21,7 @@ impl<S: Scheme> CodedFilter<S> {
     /// Returns whether a key with this hash may be a member. "No" is certain.
     #[inline]
     pub fn contains(&self, hash: Hash) -> bool {
-        self.routines.contains.run(Contains(self), hash)
+        self.shared.contains(hash)
     }
 
     /// Looks up many hashes: clears `maybe`, and then pushes the answer of
@@ -29,13 +29,8 @@ impl<S: Scheme> CodedFilter<S> {
     /// if the filter is larger than the cache.
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
         batch::fill_answers(maybe, hashes.len(), |maybe| {
-            (self.routines.contains_many)(self, hashes, maybe);
+            (self.shared.lookups.contains_many)(&self.shared, hashes, maybe);
         });
-    }
-
-    /// Answers many lookups. All of `maybe` must be false at first.
-    pub(super) fn answer_many(&self, hashes: &[Hash], maybe: &mut [bool]) {
-        contains_many(self, hashes, maybe);
     }
 
     pub(super) fn claim_block(&self, query: Hash) -> Claim {
@@ -76,7 +71,7 @@ impl<S: CodedScheme> CodedFilter<S> {
     }
 
     fn claim(&self, query: Hash) -> Claim {
-        let quotient = self.coding.digits.scale(query).quotient;
+        let quotient = self.shared.coding.digits.scale(query).quotient;
         let block = self.home(quotient).block();
         if S::MEMBERS_TO_FORGET && self.crowded[block / 64] >> (block % 64) & 1 == 1 {
             return self.claim_block(query);
@@ -85,7 +80,18 @@ impl<S: CodedScheme> CodedFilter<S> {
     }
 }
 
-impl<S: Scheme> CodedFilter<S> {
+impl<S: Scheme> Shared<S> {
+    /// Looks up a hash; see [`CodedFilter::contains`].
+    #[inline]
+    fn contains(&self, hash: Hash) -> bool {
+        self.lookups.contains.run(Contains(self), hash)
+    }
+
+    /// Answers many lookups. All of `maybe` must be false at first.
+    pub(super) fn answer_many(&self, hashes: &[Hash], maybe: &mut [bool]) {
+        contains_many(self, hashes, maybe);
+    }
+
     /// Returns how hashes are split into digits. The width of a digit is known at compile time
     /// unless `SHAPE` is 0.
     #[inline(always)]
@@ -145,7 +151,8 @@ impl<S: Scheme> CodedFilter<S> {
     fn find(&self, hash: Hash) -> bool {
         let scaled = self.coding.digits.scale(hash);
         let (table, (run, ordinal)) = (&self.table, run(&self.table, scaled.quotient));
-        let code = (table.code::<0>(self.home(scaled.quotient)), table.code_bits());
+        let home = table.home::<0>(scaled.quotient);
+        let code = (table.code::<0>(home), table.code_bits());
         self.coding.any_covers(code, ordinal, run.map(|position| table.value(position)), scaled)
     }
 }
@@ -160,7 +167,7 @@ struct Begun {
 /// Looks up a hash in one line, and [more closely](LookClosely) if that is not enough. The variant
 /// with `CODED` handles lines whose repairs changed slots. The variant without `CODED` calls it for
 /// such lines, so that its own code stays short.
-pub(super) struct Contains<'a, S: Scheme, const CODED: bool>(&'a CodedFilter<S>);
+pub(super) struct Contains<'a, S: Scheme, const CODED: bool>(&'a Shared<S>);
 
 impl<S: Scheme, const CODED: bool> Keepable for Contains<'static, S, CODED> {
     type On<'a> = Contains<'a, S, CODED>;
@@ -173,32 +180,32 @@ impl<S: Scheme, const CODED: bool> Operation for Contains<'_, S, CODED> {
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
-        let Self(filter) = self;
-        let unmixed = filter.coding.digits.multiply(hash);
-        let place = filter.table.home::<SHAPE>(unmixed.quotient());
+        let Self(shared) = self;
+        let unmixed = shared.coding.digits.multiply(hash);
+        let place = shared.table.home::<SHAPE>(unmixed.quotient());
         if CODED {
             // If levels are high, only an unoccupied quotient proves absence quickly.
-            if !filter.table.is_occupied_at::<SHAPE>(place) {
+            if !shared.table.is_occupied_at::<SHAPE>(place) {
                 return false;
             }
         } else {
-            filter.table.prefetch_across::<SHAPE>(place);
-            if S::MEMBERS_TO_FORGET && filter.table.code::<SHAPE>(place) != 0 {
-                return filter.routines.contains_coded.run(Contains(filter), hash);
+            shared.table.prefetch_across::<SHAPE>(place);
+            if S::MEMBERS_TO_FORGET && shared.table.code::<SHAPE>(place) != 0 {
+                return shared.lookups.contains_coded.run(Contains(shared), hash);
             }
         }
-        let begun = Begun { place, fraction: filter.coding.digits.mix(unmixed).fraction };
-        match filter.evidence::<M, SHAPE, false>(machine, begun).scan() {
+        let begun = Begun { place, fraction: shared.coding.digits.mix(unmixed).fraction };
+        match shared.evidence::<M, SHAPE, false>(machine, begun).scan() {
             Scan::Absent => false,
             Scan::Present if !CODED => true,
-            _ => filter.routines.look_closely.run(LookClosely(filter), hash),
+            _ => shared.lookups.look_closely.run(LookClosely(shared), hash),
         }
     }
 }
 
 /// Looks up a hash that one line doesn't decide. If the whole run is in the line of its home,
 /// decodes the code. Otherwise looks at two lines, and walks through the run if that is not enough.
-pub(super) struct LookClosely<'a, S: Scheme>(&'a CodedFilter<S>);
+pub(super) struct LookClosely<'a, S: Scheme>(&'a Shared<S>);
 
 impl<S: Scheme> Keepable for LookClosely<'static, S> {
     type On<'a> = LookClosely<'a, S>;
@@ -211,8 +218,8 @@ impl<S: Scheme> Operation for LookClosely<'_, S> {
 
     #[inline(always)]
     fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
-        let Self(filter) = self;
-        let (table, coding, begun) = (&filter.table, &filter.coding, filter.begin::<SHAPE>(hash));
+        let Self(shared) = self;
+        let (table, coding, begun) = (&shared.table, &shared.coding, shared.begin::<SHAPE>(hash));
         let code = table.code::<SHAPE>(begun.place);
         if code != 0
             && let Some((lanes, ordinal)) = table.run_at_home::<M, SHAPE>(machine, begun.place)
@@ -221,27 +228,27 @@ impl<S: Scheme> Operation for LookClosely<'_, S> {
             let (code, scaled) = ((code, table.code_bits_of::<SHAPE>()), coding.digits.scale(hash));
             return coding.any_covers(code, ordinal, lanes.map(value), scaled);
         }
-        match filter.evidence::<M, SHAPE, true>(machine, begun).scan() {
+        match shared.evidence::<M, SHAPE, true>(machine, begun).scan() {
             Scan::Absent => false,
             Scan::Present => true,
-            Scan::Unsure => filter.find(hash),
+            Scan::Unsure => shared.find(hash),
         }
     }
 }
 
 dispatched! {
     fn contains_many<'a, S: Scheme>(
-        filter: &'a CodedFilter<S>,
+        shared: &'a Shared<S>,
         hashes: &'a [Hash],
         maybe: &'a mut [bool],
-    ) -> () => filter.table.target(), S::Shapes, |machine| {
-        batch::answer(&Steps::<_, _, SHAPE> { machine, filter }, hashes, maybe);
+    ) -> () => shared.table.target(), S::Shapes, |machine| {
+        batch::answer(&Steps::<_, _, SHAPE> { machine, shared }, hashes, maybe);
     }
 }
 
 struct Steps<'a, M, S: Scheme, const SHAPE: u32> {
     machine: M,
-    filter: &'a CodedFilter<S>,
+    shared: &'a Shared<S>,
 }
 
 impl<M: Machine, S: Scheme, const SHAPE: u32> Lookup<Hash> for Steps<'_, M, S, SHAPE> {
@@ -249,33 +256,33 @@ impl<M: Machine, S: Scheme, const SHAPE: u32> Lookup<Hash> for Steps<'_, M, S, S
 
     #[inline(always)]
     fn begin(&self, &hash: &Hash) -> Begun {
-        let begun = self.filter.begin::<SHAPE>(hash);
-        self.filter.table.prefetch(begun.place);
+        let begun = self.shared.begin::<SHAPE>(hash);
+        self.shared.table.prefetch(begun.place);
         begun
     }
 
     #[inline(always)]
     fn is_candidate(&self, begun: &Begun) -> bool {
-        self.filter.table.is_occupied_at::<SHAPE>(begun.place)
+        self.shared.table.is_occupied_at::<SHAPE>(begun.place)
     }
 
     #[inline(always)]
     fn scan(&self, begun: &Begun) -> (bool, bool) {
-        self.filter.evidence::<M, SHAPE, false>(self.machine, *begun).flags()
+        self.shared.evidence::<M, SHAPE, false>(self.machine, *begun).flags()
     }
 
     #[inline(always)]
     fn defer(&self, &hash: &Hash) {
-        self.filter.table.prefetch(self.filter.begin::<SHAPE>(hash).place.next_block());
+        self.shared.table.prefetch(self.shared.begin::<SHAPE>(hash).place.next_block());
     }
 
     #[inline(always)]
     fn resolve(&self, &hash: &Hash) -> bool {
-        self.filter.routines.look_closely.run(LookClosely(self.filter), hash)
+        self.shared.lookups.look_closely.run(LookClosely(self.shared), hash)
     }
 
     #[inline(always)]
     fn contains(&self, &hash: &Hash) -> bool {
-        self.filter.contains(hash)
+        self.shared.contains(hash)
     }
 }

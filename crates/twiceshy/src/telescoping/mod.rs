@@ -185,11 +185,8 @@ pub type PlainQuotientFilter = CodedFilter<Plain>;
 /// [`ExtensionFilter`]. A [`PlainQuotientFilter`] is the variant without repairs.
 #[derive(Clone)]
 pub struct CodedFilter<S: Scheme> {
-    pub(crate) table: QuotientTable,
-    pub(crate) coding: Coding<S>,
-    routines: Routines<S>,
-    // The rest is the writer's state. Lookups read none of it; claims read `versions` and
-    // `crowded`.
+    pub(crate) shared: Shared<S>,
+    // The rest is the writer's state. Lookups don't see it; claims read `versions` and `crowded`.
     usage: Usage,
     /// One version per block.
     pub(crate) versions: Versions,
@@ -198,32 +195,45 @@ pub struct CodedFilter<S: Scheme> {
     /// repairs. Empty if forgetting a repair needs no members.
     crowded: Box<[u64]>,
     pub(crate) tally: CodedTally,
+    inserts: Inserts<S>,
 }
 
-/// Addresses of the operations that are called most often.
+/// The stored entries: a header, which never changes, and a table. This is all that lookups read,
+/// so they can't depend on the writer's state.
+#[derive(Clone)]
+pub(crate) struct Shared<S: Scheme> {
+    pub(crate) table: QuotientTable,
+    pub(crate) coding: Coding<S>,
+    lookups: Lookups<S>,
+}
+
+/// Addresses of the lookups.
 #[derive(Clone, Copy)]
-pub(crate) struct Routines<S: Scheme> {
+pub(crate) struct Lookups<S: Scheme> {
     contains: Kept<Contains<'static, S, false>>,
     contains_coded: Kept<Contains<'static, S, true>>,
-    contains_many: fn(&CodedFilter<S>, &[Hash], &mut [bool]),
+    contains_many: fn(&Shared<S>, &[Hash], &mut [bool]),
     look_closely: Kept<LookClosely<'static, S>>,
+}
+
+/// Addresses of the inserts.
+#[derive(Clone, Copy)]
+pub(crate) struct Inserts<S: Scheme> {
     insert: Kept<Insert<'static, S>>,
     insert_at: Kept<InsertAt<'static, S>>,
 }
 
-impl<S: Scheme> Routines<S> {
-    /// Looks up the addresses. Call this only for a concrete scheme ([`Scheme::routines`]), so that
-    /// the operations are compiled in this crate, and not again in each crate that uses a filter.
-    fn new(target: Target) -> Self {
-        Self {
-            contains: target.keep(),
-            contains_coded: target.keep(),
-            contains_many: CodedFilter::answer_many,
-            look_closely: target.keep(),
-            insert: target.keep(),
-            insert_at: target.keep(),
-        }
-    }
+/// Looks up the addresses of operations. Call this only for a concrete scheme
+/// ([`Scheme::routines`]), so that the operations are compiled in this crate, and not again in each
+/// crate that uses a filter.
+fn routines<S: Scheme>(target: Target) -> (Lookups<S>, Inserts<S>) {
+    let lookups = Lookups {
+        contains: target.keep(),
+        contains_coded: target.keep(),
+        contains_many: Shared::answer_many,
+        look_closely: target.keep(),
+    };
+    (lookups, Inserts { insert: target.keep(), insert_at: target.keep() })
 }
 
 /// Statistics about a filter's codes.
@@ -259,7 +269,7 @@ impl<S: Scheme> CodedFilter<S> {
 
     /// Returns the number of slots.
     pub fn slots(&self) -> u64 {
-        self.table.slots()
+        self.shared.table.slots()
     }
 
     /// Returns the filter's number of members, memory use, load and expected error.
@@ -270,7 +280,7 @@ impl<S: Scheme> CodedFilter<S> {
             memory: Self::memory_for(self.parameters()).unwrap_or(u64::MAX),
             load,
             repairs: self.tally.adaptations,
-            expected_rate: load / f64::from(self.coding.digits.remainder).exp2(),
+            expected_rate: load / f64::from(self.shared.coding.digits.remainder).exp2(),
         }
     }
 
@@ -284,7 +294,8 @@ impl<S: Scheme> CodedFilter<S> {
             forgotten: self.tally.forgotten,
             unrepaired: self.tally.unrepaired,
             levels,
-            code_bits_per_slot: f64::from(self.table.code_bits()) / f64::from(self.table.lanes()),
+            code_bits_per_slot: f64::from(self.shared.table.code_bits())
+                / f64::from(self.shared.table.lanes()),
         }
     }
 
@@ -293,7 +304,7 @@ impl<S: Scheme> CodedFilter<S> {
     /// # Errors
     /// Returns an error that names the broken invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let table = &self.table;
+        let table = &self.shared.table;
         table.validate(self.usage.used, table.width(), |_| Ok(()))?;
         for block in 0..table.blocks() as u64 {
             let home = self.home(block * u64::from(table.lanes()));
@@ -315,39 +326,42 @@ impl<S: Scheme> CodedFilter<S> {
 
     #[inline(always)]
     fn editor(&mut self) -> Editor<'_> {
-        self.table.editor(&mut self.usage)
+        self.shared.table.editor(&mut self.usage)
     }
 
     fn load(&self) -> f64 {
-        self.usage.used as f64 / self.table.slots() as f64
+        self.usage.used as f64 / self.shared.table.slots() as f64
     }
 
     fn home(&self, quotient: u64) -> Place {
-        self.table.home::<0>(quotient)
+        self.shared.table.home::<0>(quotient)
     }
 
     fn home_of(&self, hash: Hash) -> Place {
-        self.home(self.coding.digits.scale(hash).quotient)
+        self.home(self.shared.coding.digits.scale(hash).quotient)
     }
 
     /// Returns all quotients of a block.
     fn cells_of_block(&self, home: Place) -> Cells {
-        let homes = self.table.homes(home);
-        Cells { first: homes.start, last: homes.end - 1, slots: self.table.slots() }
+        let homes = self.shared.table.homes(home);
+        Cells { first: homes.start, last: homes.end - 1, slots: self.shared.table.slots() }
     }
 
     fn cell(&self, quotient: u64) -> Cells {
-        Cells::one(quotient, self.table.slots())
+        Cells::one(quotient, self.shared.table.slots())
     }
 
     /// Returns the symbols of a block's entries, up to the last one that isn't 0.
     fn symbols(&self, home: Place) -> Vec<Symbol> {
-        self.coding.decode(self.table.code::<0>(home), self.table.code_bits()).collect()
+        self.shared
+            .coding
+            .decode(self.shared.table.code::<0>(home), self.shared.table.code_bits())
+            .collect()
     }
 
     /// Encodes symbols. Returns `None` if there is no room for them.
     fn encode(&self, symbols: &[Symbol]) -> Option<u128> {
-        self.coding.encode(symbols, self.table.code_bits())
+        self.shared.coding.encode(symbols, self.shared.table.code_bits())
     }
 }
 

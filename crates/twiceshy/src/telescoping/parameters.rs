@@ -1,7 +1,7 @@
 //! Parameters: how filters are planned, built empty, and restored from the parts of a snapshot.
 
-use super::CodedFilter;
 use super::scheme::{CodedScheme, Coding, Scheme};
+use super::{CodedFilter, Shared};
 use crate::Hash;
 use crate::bits::memory::Lines;
 use crate::builder::{Buildable, Builder, FromMembers, HasSlots, Limits, Plan, sealed};
@@ -80,9 +80,9 @@ impl<S: Scheme> CodedFilter<S> {
     pub fn parameters(&self) -> Parameters {
         Parameters {
             slots: self.slots(),
-            remainder_bits: self.table.width(),
-            code_bits: self.table.shape().code,
-            remainders: self.coding.digits.remainders,
+            remainder_bits: self.shared.table.width(),
+            code_bits: self.shared.table.shape().code,
+            remainders: self.shared.coding.digits.remainders,
         }
     }
 
@@ -123,10 +123,11 @@ impl<S: Scheme> CodedFilter<S> {
     }
 
     fn of_table(table: QuotientTable, used: u64, coding: Coding<S>, tally: CodedTally) -> Self {
-        let (versions, routines) = (Versions::new(table.slots()), S::routines(table.target()));
+        let (lookups, inserts) = S::routines(table.target());
         let crowded = vec![0; Self::crowded_words(table.blocks())].into();
-        let usage = table.usage(used);
-        Self { table, coding, routines, usage, versions, crowded, tally }
+        let (usage, versions) = (table.usage(used), Versions::new(table.slots()));
+        let shared = Shared { table, coding, lookups };
+        Self { shared, usage, versions, crowded, tally, inserts }
     }
 
     /// Returns a filter with [valid](Parameters::check) parameters and the table `lines`. Returns

@@ -4,8 +4,8 @@
 //! level and the hash of a member determine the value of its slot, and the symbol. So an entry
 //! covers a hash if the hash gives the same value and symbol at the entry's level.
 
-use super::Routines;
 use super::coder::{Decoder, Encoder, Long, Middle, Odds, Short, Word};
+use super::{Inserts, Lookups};
 use crate::bits::machine::{Machine, Shapes, Target};
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
@@ -45,7 +45,7 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
     const REPAIRS: bool = true;
 
     /// Returns the operations of this scheme, compiled for a target.
-    fn routines(target: Target) -> Routines<Self>;
+    fn routines(target: Target) -> (Lookups<Self>, Inserts<Self>);
 
     /// Returns the highest possible level if hashes have `fresh` bits after the quotient.
     fn greatest_level(fresh: u32, remainder_bits: u32) -> u32 {
@@ -249,8 +249,8 @@ impl Scheme for Selectors {
     type Shapes = CodedShapes;
     const MEMBERS_TO_FORGET: bool = true;
 
-    fn routines(target: Target) -> Routines<Self> {
-        Routines::new(target)
+    fn routines(target: Target) -> (Lookups<Self>, Inserts<Self>) {
+        super::routines(target)
     }
 }
 
@@ -272,8 +272,8 @@ impl Scheme for Extensions {
     type Shapes = CodedShapes;
     const MEMBERS_TO_FORGET: bool = false;
 
-    fn routines(target: Target) -> Routines<Self> {
-        Routines::new(target)
+    fn routines(target: Target) -> (Lookups<Self>, Inserts<Self>) {
+        super::routines(target)
     }
 
     fn greatest_level(fresh: u32, remainder_bits: u32) -> u32 {
@@ -352,8 +352,8 @@ impl Scheme for Plain {
     const MEMBERS_TO_FORGET: bool = false;
     const REPAIRS: bool = false;
 
-    fn routines(target: Target) -> Routines<Self> {
-        Routines::new(target)
+    fn routines(target: Target) -> (Lookups<Self>, Inserts<Self>) {
+        super::routines(target)
     }
 }
 

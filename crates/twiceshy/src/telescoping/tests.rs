@@ -87,7 +87,10 @@ impl<S: CodedScheme> Model<S> {
         let before = self.filter.clone();
         match self.filter.adapt(&claim, self.listed(&claim)) {
             Err(AdaptError::Crowded) if self.filter.suspects(hash) != claim.suspects() => {
-                assert_eq!(before.table.lines().bytes(), self.filter.table.lines().bytes());
+                assert_eq!(
+                    before.shared.table.lines().bytes(),
+                    self.filter.shared.table.lines().bytes()
+                );
                 self.ask(hash);
             }
             Ok(adaptation) => {
@@ -96,7 +99,10 @@ impl<S: CodedScheme> Model<S> {
             }
             Err(AdaptError::IsMember) => assert!(self.members.contains_key(&hash)),
             Err(AdaptError::Crowded | AdaptError::Inseparable) => {
-                assert_eq!(before.table.lines().bytes(), self.filter.table.lines().bytes());
+                assert_eq!(
+                    before.shared.table.lines().bytes(),
+                    self.filter.shared.table.lines().bytes()
+                );
             }
             Err(other) => panic!("{other}"),
         }
@@ -175,8 +181,8 @@ proptest! {
                 },
                 Step::Ask(key) => {
                     let batch: Vec<Hash> = (0..20).map(|more| hash(key.wrapping_add(more))).collect();
-                    let before = filter.table.lines().bytes().to_vec();
-                    if let Ok(()) = filter.insert_many(&batch) { members.extend(batch) } else { prop_assert_eq!(filter.table.lines().bytes(), &before[..]) }
+                    let before = filter.shared.table.lines().bytes().to_vec();
+                    if let Ok(()) = filter.insert_many(&batch) { members.extend(batch) } else { prop_assert_eq!(filter.shared.table.lines().bytes(), &before[..]) }
                 }
             }
             filter.validate().unwrap();
@@ -358,15 +364,15 @@ fn accepts_exactly_the_canonical_codes<S: CodedScheme>() {
     let mut model = Model::<S>::new(100, 8, 56);
     random_hashes(3).take(90).for_each(|hash| model.insert(hash));
     let home = model.filter.home(0);
-    let bits = model.filter.table.code_bits();
+    let bits = model.filter.shared.table.code_bits();
     let entries = iter::entries(&model.filter, model.filter.cells_of_block(home)).len();
     let mut accepted = 0;
     for number in random(5).take(5000) {
         // Clear low bits, so that some codes have few symbols.
         let code = u128::from(number) & ((1 << bits) - 1) & !((1 << (number >> 58)) - 1);
-        let symbols: Vec<Symbol> = model.filter.coding.decode(code, bits).collect();
+        let symbols: Vec<Symbol> = model.filter.shared.coding.decode(code, bits).collect();
         let is_written = model.filter.encode(&symbols) == Some(code);
-        model.filter.table.set_code(home, code);
+        model.filter.shared.table.set_code(home, code);
         let is_valid = model.filter.validate().is_ok();
         assert_eq!(is_valid, is_written && symbols.len() <= entries, "{symbols:?}");
         accepted += usize::from(is_valid);
@@ -396,7 +402,7 @@ fn impossible_filters_are_refused() {
 #[test]
 fn slots_take_about_three_bits_besides_the_remainder() {
     let filter = TelescopingFilter::builder().slots(1 << 16).remainder_bits(8).build().unwrap();
-    let bits = filter.table.bytes() as f64 * 8.0 / f64::from(1 << 16);
+    let bits = filter.shared.table.bytes() as f64 * 8.0 / f64::from(1 << 16);
     // This includes the tail of the table, which holds runs that are pushed past its end.
     assert!(bits < 11.4, "{bits}");
     assert!(filter.details().code_bits_per_slot > 0.875);

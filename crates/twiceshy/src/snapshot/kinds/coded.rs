@@ -16,7 +16,7 @@ impl<S: telescoping::Scheme> Describe for CodedFilter<S> {
     const MIXES: bool = true;
 
     fn lines(&self) -> &Lines {
-        self.table.lines()
+        self.shared.table.lines()
     }
 
     fn fields(&self) -> Fields {
@@ -26,7 +26,7 @@ impl<S: telescoping::Scheme> Describe for CodedFilter<S> {
         let len = self.len() as u64;
         Fields {
             size: slots,
-            bits: [remainder_bits, code_bits, self.coding.odds()],
+            bits: [remainder_bits, code_bits, self.shared.coding.odds()],
             counts: [len, forgotten, unrepaired, adaptations].map(|count| count.min(MAX_COUNT)),
             remainders,
             ..Fields::default()
