@@ -175,7 +175,7 @@ mod tests {
     const MESSAGE: &str = r#"{"reason":"compiler-artifact","package_id":"path+file:///t#a@0.1.0","manifest_path":"/t/crates/store/Cargo.toml","target":{"kind":["test"],"crate_types":["bin"],"name":"all","src_path":"/t/crates/store/tests/all/main.rs","test":true},"profile":{"opt_level":"3","test":true},"features":[],"filenames":["/t/all-1"],"executable":"/t/all-1","fresh":true}"#;
 
     #[test]
-    fn program_is_read_from_a_message() {
+    fn test_program_is_read_from_a_message() {
         let program = Program::parse(MESSAGE).unwrap();
         assert_eq!(program.folder, Path::new("/t/crates/store"));
         assert_eq!((program.target.as_str(), program.path.as_str()), ("all", "/t/all-1"));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_tests_start_first_and_are_skipped_later() {
+    fn slow_tests_start_first_and_run_only_once() {
         let programs = [Program::parse(MESSAGE).unwrap()];
         let options: Vec<_> = parts(&programs).into_iter().map(|part| part.options).collect();
         assert_eq!(options, [vec!["faults::"], vec!["--skip", "faults::"]]);

@@ -1,6 +1,6 @@
-//! Checks that no module imports from a layer above its own.
+//! Checks that no module imports from a layer that is listed after its own.
 //!
-//! The table under "Layers" in `ARCHITECTURE.md` lists the layers from bottom to top. Its second
+//! The table under "Layers" in `ARCHITECTURE.md` lists the layers, the lowest first. Its second
 //! column names the folders and files of each layer, relative to the repository's root. If several
 //! of these paths contain a file, the longest one decides its layer. Every source file of the core
 //! and of the store must have a layer. Unit tests may import anything.
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const CRATES: [&str; 2] = ["crates/twiceshy/src", "crates/store/src"];
 
 #[test]
-fn modules_import_only_their_own_layer_and_those_below() {
+fn modules_do_not_import_from_layers_listed_after_their_own() {
     let layers = Layers::read();
     let mut violations = Vec::new();
     for source in CRATES {
@@ -25,7 +25,8 @@ fn modules_import_only_their_own_layer_and_those_below() {
             let own = layers.of(file);
             for import in tree.imports(file) {
                 let target = tree.resolve(&import);
-                // An exported macro is at the root, wherever it is written.
+                // An exported macro is at the crate's root, wherever it is defined. So an import
+                // from the root proves nothing.
                 if tree.module_of(&target) == "lib" {
                     continue;
                 }
@@ -70,7 +71,7 @@ fn top_level_modules_import_each_other_without_cycles() {
 }
 
 #[test]
-fn cycles_are_found() {
+fn import_cycles_are_found() {
     let imports = [("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("e", "a")];
     let mut graph: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     for (from, to) in imports {

@@ -29,8 +29,8 @@ impl Answer {
 
 /// Prints an error in one line, and returns the exit code.
 pub(crate) fn code(answer: Result<Answer>) -> ExitCode {
-    // `answer` may be an error only because a signal handler is undoing the work. Then this call
-    // blocks until the process exits, and the error is not printed.
+    // If a signal handler is undoing the work, `answer` may be an error only for that reason. In
+    // this case, the call blocks until the process exits, so the error is not printed.
     let _held = interrupt::hold();
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,

@@ -238,8 +238,8 @@ fn repair_some<S: CodedScheme>(filter: &mut CodedFilter<S>, sorted: &[Hash], has
         while let Answer::Maybe(claim) = answer {
             match filter.adapt(&claim, listed(sorted, &claim)) {
                 Ok(_) => left -= 1,
-                // Try again with a claim that names more members, so that the filter can forget
-                // other repairs.
+                // Try again with a claim of a wider range. If all members in it are listed, the
+                // filter can make room by forgetting older repairs.
                 Err(AdaptError::Crowded) if filter.suspects(stranger) != claim.suspects() => {
                     answer = filter.check(stranger);
                     continue;

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_name_compiler_and_commit() {
+    fn recorded_facts_name_compiler_and_commit() {
         let facts = facts();
         for name in ["compiler", "commit"] {
             assert!(facts.iter().any(|(known, value)| known == name && !value.is_empty()));

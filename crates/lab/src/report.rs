@@ -68,7 +68,8 @@ fn temporary_beside(out: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
-        // A page has the usual permissions, unlike other temporary files.
+        // Give the page the usual permissions. Other temporary files can be read only by their
+        // owner.
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unwritable_page_is_an_error_before_the_experiments() {
+    fn unwritable_page_is_an_error_before_any_experiment_runs() {
         let directory = tempfile::tempdir().unwrap();
         assert!(temporary_beside(&directory.path().join("page.html")).is_ok());
         assert!(temporary_beside(&directory.path().join("no/page.html")).is_err());

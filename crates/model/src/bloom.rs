@@ -123,7 +123,7 @@ impl Stage {
             2 if members > 0 => {
                 let near =
                     *self.model.members.keys().nth(bytes.choose_index(members)?).expect("one");
-                // Usually in the same cell.
+                // This hash is usually in the same cell as the member.
                 Hash::from_u128(near.as_u128() ^ any >> 32)
             }
             _ => Hash::from_u128(any),
@@ -193,7 +193,7 @@ impl Stage {
     /// Queries a key, and repairs a mistake. First tries lists that must be refused.
     fn query(&mut self, query: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
         self.asked.push(query);
-        // Older queries are dropped, to bound the time of the checks after each step.
+        // Drop the oldest query, to bound the time of the checks after each step.
         if self.asked.len() > 40 {
             self.asked.remove(0);
         }

@@ -358,7 +358,7 @@ impl<S: Spelling> Stage<S> {
     /// Queries a key, and repairs a mistake. First tries lists that must be refused.
     fn query(&mut self, query: Hash, bytes: &mut Unstructured<'_>) -> Result<()> {
         self.asked.push(query);
-        // Older queries are dropped, to bound the time of the checks after each step.
+        // Drop the oldest query, to bound the time of the checks after each step.
         if self.asked.len() > 40 {
             self.asked.remove(0);
         }

@@ -327,8 +327,8 @@ impl Driver<'_> {
         self.repaired.sort_unstable();
         let shard = shard % self.filter.shards();
         let before = self.filter.parameters();
-        // If there is only one shard, the plain filter grows like it. A rebuilt filter can't
-        // reproduce that.
+        // With only one shard, the plain filter grows as the shard does. A filter that was rebuilt
+        // can't reproduce that, so stop comparing.
         let plain = self.plain.take().filter(|_| before.len() > 1 && !planned);
         let plan = |count| if planned { ShardPlan::capacity(count) } else { ShardPlan::default() };
         if plain.is_none() {
@@ -347,7 +347,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Rebuilds a shard with these remainders and an exact size.
+    /// Rebuilds a shard with these remainders, 10 more slots, and slots one bit wider or narrower.
     fn rotate(&mut self, shard: usize, wider: bool, remainders: Remainders) -> Fits<()> {
         self.repaired.sort_unstable();
         self.plain = None;

@@ -329,7 +329,8 @@ impl<K: Number> Stage<K> {
                 assert_eq!(again, Err(RemoveError::Stale));
             }
             Err(RemoveError::Absent) => assert!(!listed.contains(&key)),
-            // A ghost may be taken for a member, and a member for a ghost.
+            // The filter can't tell a ghost from a member with the same fingerprint, so it may find
+            // fewer ghosts than there are.
             Err(RemoveError::Unlisted { members }) => assert!(members <= ghosts),
             Err(RemoveError::Full { load }) => self.must_be_load(load),
             Err(error) => panic!("{error}"),

@@ -456,7 +456,7 @@ impl Stage {
             Err(BuildError::Full { .. }) => {
                 let form = Form::from(parameters);
                 let fits = Model::built(form, &self.model.members(), listed).fits();
-                // Values and lengthened prints need more room.
+                // Values and lengthened fingerprints need more room.
                 assert!(!fits || self.model.has_lengthened() || form.value_bits > 0);
             }
             Err(BuildError::Uncountable) => assert!(self.filter.len() > 1 << 40),

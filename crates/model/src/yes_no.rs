@@ -144,7 +144,8 @@ fn update(old: &YesNoFilter, new: &YesNoFilter, bytes: &mut Unstructured<'_>) ->
     changed[at] ^= bytes.int_in_range(1..=255u8)?;
     let checksum = crc32fast::hash(&changed[..end]);
     changed[end..].copy_from_slice(&checksum.to_le_bytes());
-    // The delta's mark and the secret's mark aren't checked here.
+    // This call has no secret to compare the delta's mark with, so it accepts a changed mark. The
+    // filter doesn't depend on the mark.
     if let Ok(filter) = Delta::from_bytes(&changed).and_then(|delta| old.apply(&delta)) {
         assert!(filter == *new, "a damaged delta makes a different filter");
     }

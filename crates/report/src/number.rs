@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn significant_formats_with_the_requested_digits() {
+    fn significant_prints_the_requested_number_of_digits() {
         assert_eq!(significant(9.999, 3), "10.0");
         assert_eq!(significant(0.001_953, 3), "0.00195");
         assert_eq!(significant(1.953e-6, 3), "1.95×10⁻⁶");

@@ -124,7 +124,7 @@ cuckoo filter   9,876,543
     }
 
     #[test]
-    fn columns_that_do_not_fit_follow_below() {
+    fn columns_that_do_not_fit_are_printed_below_the_others() {
         let text = sample().to_text(30);
         assert!(text.lines().all(|line| line.chars().count() <= 30), "{text}");
         assert_eq!(text.matches("cuckoo filter").count(), 2);

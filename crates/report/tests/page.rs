@@ -4,7 +4,7 @@ use twiceshy_report::{Axis, Column, Page, Plot, Point, Section, Series, Table, V
 
 /// After an intended change, look at the page, and then record it again with `BLESS=1`.
 #[test]
-fn small_page_matches_recording() {
+fn small_page_matches_the_recorded_page() {
     let plot = Plot::lines(
         "Inserts",
         Axis::linear("load factor", ""),

@@ -86,7 +86,8 @@ pub(crate) fn main() -> ExitCode {
     };
     for (name, scenario) in SCENARIOS {
         let (start, seen) = (Instant::now(), Arc::new(Seen::default()));
-        // A failed check prints the order of the threads.
+        // Print the name first, because a failed check ends the program and prints only the order
+        // of the threads.
         println!("{name}: {schedules} schedules from seed {seed}");
         let half = schedules.div_ceil(2) as usize;
         let run = {

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunk_ends_at_its_limit_of_items_or_bytes() {
+    fn chunks_are_limited_in_items_and_bytes() {
         let chunks = |lengths: &[usize]| {
             let mut chunks = Vec::new();
             let note = |chunk: Vec<&usize>| {

@@ -1,4 +1,4 @@
-//! The records of all stores in a backend.
+//! The layout of a store in its backend: the keys and values of each keyspace.
 //!
 //! | keyspace | key | value |
 //! | --- | --- | --- |

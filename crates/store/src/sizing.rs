@@ -97,7 +97,8 @@ impl Sizing {
     pub(crate) fn shard_sizes<F: Shard>(&self, shards: usize, bits: u32) -> ShardSizes {
         let mut sizes = ShardSizes::new(self.capacity, shards, bits, self.memory);
         if sizes.remainder_bits::<F>(sizes.planned).is_err() {
-            // The planned size doesn't fit into memory. The filter grows as far as it can.
+            // The planned size doesn't fit into memory. Plan the smallest one, and let shards grow
+            // as far as they can.
             sizes.planned = 1;
         }
         sizes
@@ -154,7 +155,8 @@ impl ShardSizes {
         for bits in (1..=self.bits).rev() {
             let plan = Builder::<F>::default().slots(slots).remainder_bits(bits).plan();
             let Ok(plan) = plan else { continue };
-            // During a rebuild, there is one shard more, and a list of members and of mistakes.
+            // A rebuild also needs memory for the new shard, and for lists of its members and
+            // mistakes.
             let list = slots.saturating_mul(2 * size_of::<Hash>() as u64);
             needed = plan.bytes.saturating_mul(self.shards as u64 + 1).saturating_add(list);
             if needed <= self.memory {

@@ -90,7 +90,7 @@ impl<M: Default> Stripes<M> {
         hashes: impl IntoIterator<Item = RangeInclusive<Hash>>,
     ) -> Locked<'_, M> {
         let indices = indices(hashes);
-        // After a panic, the set of mistakes is still valid.
+        // Ignore poisoning, because the set of mistakes is valid even after a panic.
         let mut stripes = SmallVec::with_capacity(indices.len());
         for &index in &indices {
             let stripe = self.stripes[index].lock();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_covers_whole_intervals_and_finds_their_mistakes() {
+    fn lock_covers_all_stripes_of_its_intervals_and_finds_their_mistakes() {
         let stripes: Stripes = Stripes::new();
         let mut locked =
             stripes.lock([at(5, 9)..=at(6, 3), at(5, 0)..=at(5, 1), at(9, 0)..=at(9, 0)]);

@@ -46,7 +46,7 @@ pub(crate) fn clear_poison<T>(lock: &Mutex<T>) {
 
 /// Makes the current thread sleep.
 pub(crate) fn sleep(time: std::time::Duration) {
-    // Lets other threads run, whatever their priorities are.
+    // Under shuttle, let other threads run, whatever their priorities are.
     #[cfg(shuttle)]
     let _ = (time, thread::yield_now());
     #[cfg(not(shuttle))]

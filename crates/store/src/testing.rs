@@ -243,7 +243,8 @@ impl<'a, B> FaultyScan<'a, B> {
         if self.backend.state().scans_fail {
             return Some(Err(injected("scan")));
         }
-        // A pair that was read but not returned is not returned later.
+        // With `Fault::After`, the scan reads a pair, but returns an error instead. It doesn't
+        // return the pair later.
         match fault {
             None => step(&mut self.scan),
             Some(Fault::Before | Fault::Late) => Some(Err(injected("scan"))),

@@ -216,7 +216,7 @@ impl Attack<'_> {
         settling.retain(|_| !leaves_some || self.random.one_in(2));
         for op in settling.iter().chain([&Op::SettleAll]) {
             self.attack(session, op)?;
-            // Settling may have failed, or may be done in part.
+            // The attacked operation may have failed, or may have been done in part, so repeat it.
             session.must(op)?;
             ask_all(session).map_err(|problem| format!("after {op:?}: {problem}"))?;
         }

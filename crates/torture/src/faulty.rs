@@ -225,7 +225,7 @@ impl Backend for Faulty {
     fn write(&self, batch: &Batch, _: Durability) -> Result<()> {
         let state = &mut *self.state();
         let fault = state.next_fault(true);
-        // Always do writes of the store's own records, because stores could not be opened without them.
+        // Lie only about writes of pairs. Without their own metadata, stores could not be opened.
         let has_pairs = batch.iter().any(|change| change.space != Keyspace::Meta);
         state.pair_writes += u64::from(has_pairs);
         let is_lie = has_pairs && state.lie == Some(state.pair_writes);

@@ -77,7 +77,8 @@ impl Model {
     /// Records that an operation was acknowledged.
     pub(crate) fn acknowledged(&mut self, op: &Op) {
         match op {
-            // Opening may find any of the earlier worlds. The writes that it finds are durable from then on.
+            // The store may have opened with any of the earlier worlds. The writes in that world
+            // are durable from now on.
             Op::Open => {
                 self.worlds.append(&mut self.earlier);
                 self.is_open = true;
@@ -393,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_exact_for_listed_keys_only() {
+    fn the_model_requires_exact_answers_only_for_listed_keys() {
         let mut model = Model::new(StoreKind::Lists);
         model.acknowledged(&Op::Put(1, YES));
         assert!(model.check(&Op::Contains(1), &Answer::Flag(false)).is_err());

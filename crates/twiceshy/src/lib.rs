@@ -58,11 +58,14 @@
 //! | [`range`] | [`RangeFilter`], [`AdaptiveRangeFilter`] | "is there a key from a to b?", without and with repairs |
 //! | [`list`] | [`YesNoFilter`], [`YesNoList`] | exact answers for a yes list and a no list; the first filter is fixed, the second can change |
 //!
-//! Every filter can be
-//! - sized by its `builder()`: a rate or remainder bits, and a capacity, memory or slots;
-//! - bound to a key type and a secret: [`Keyed`]. Without it, filters know only
-//!   [hashes](struct@Hash);
-//! - saved and opened: [`snapshot`]. [`Frozen`] reads some snapshots in place.
+//! All filters share one surface:
+//! - A `builder()` sizes each of them: a false-positive rate, and a capacity or a number of bytes.
+//!   If a filter has slots, its remainder bits and slots can be given instead.
+//! - [`Keyed`] binds a filter to a key type and a secret. Without it, filters know only
+//!   [hashes](struct@Hash). Range filters need no `Keyed`: they take integers.
+//! - [`snapshot`] saves and opens filters, and [`Frozen`] reads some of them in place. An
+//!   [`AdaptiveBloomFilter`] or a [`YesNoList`] can't be saved, but is quickly built again from its
+//!   members or lists.
 //!
 //! [`Concurrent`] shares quotient, telescoping, extension and plain filters between threads.
 //!

@@ -129,8 +129,8 @@ pub trait Adaptive: Dynamic {
             }
             match self.adapt(&claim, members(claim.suspects())?.into()) {
                 Ok(adaptation) => return Ok(Checked::Repaired(adaptation)),
-                // Try again, because members have changed, or because the next claim covers more
-                // members.
+                // Try again, because members have changed, or because the next claim may cover a
+                // wider range.
                 Err(error @ (AdaptError::Stale | AdaptError::Crowded | AdaptError::IsMember)) => {
                     refused = error;
                 }

@@ -49,7 +49,7 @@ mod tests {
         }
 
         #[test]
-        fn shorter_key_is_a_prefix_of_the_longer(number: u64) {
+        fn short_key_is_a_prefix_of_a_longer_key_of_the_same_number(number: u64) {
             prop_assert_eq!(&key::<32>(number)[..13], &key::<13>(number)[..]);
         }
     }

@@ -102,7 +102,7 @@ const SEARCH: AdaptationLoopConfig =
     AdaptationLoopConfig { search: 300_000, pool: 4096, passes: 16, trims: 16 };
 
 #[test]
-fn loop_is_found_if_the_filter_returns_to_earlier_states() {
+fn adaptation_loop_is_found_if_the_filter_returns_to_earlier_states() {
     // A larger pool has a larger share of keys that take part in loops.
     for (pool, share) in [(1024, 0.2), (4096, 0.7)] {
         let mut victim = Cyclic::new();
@@ -118,7 +118,7 @@ fn loop_is_found_if_the_filter_returns_to_earlier_states() {
 }
 
 #[test]
-fn other_queries_disturb_a_loop_but_do_not_break_it() {
+fn other_queries_disturb_an_adaptation_loop_but_do_not_break_it() {
     let mut victim = Cyclic::new();
     let found = AdaptationLoop::find(&mut victim, SEARCH, 9).unwrap();
     let mut others = uniform(u64::MAX, 10).unwrap();
@@ -133,7 +133,7 @@ fn other_queries_disturb_a_loop_but_do_not_break_it() {
 }
 
 #[test]
-fn no_loop_is_found_if_mistakes_are_repaired() {
+fn no_adaptation_loop_is_found_if_mistakes_are_repaired() {
     let mut victim = Repaired::new(Fixed::new());
     let found = AdaptationLoop::find(&mut victim, SEARCH, 10).unwrap();
     assert_eq!(found.sequence(), []);
@@ -141,7 +141,7 @@ fn no_loop_is_found_if_mistakes_are_repaired() {
 }
 
 #[test]
-fn one_mistake_is_a_loop_if_the_filter_never_learns() {
+fn one_mistake_is_an_adaptation_loop_if_the_filter_never_learns() {
     let mut victim = Fixed::new();
     let found = AdaptationLoop::find(&mut victim, SEARCH, 11).unwrap();
     let tally = found.replay(&mut victim);

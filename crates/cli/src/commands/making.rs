@@ -20,7 +20,8 @@ pub(super) struct Making {
     directory: PathBuf,
     is_directory_new: bool,
     hidden: PathBuf,
-    // This field is dropped before the lock.
+    // This field is declared before the lock, so the hidden directory is removed while it is still
+    // locked.
     _removal: Undo,
     _lock: Option<File>,
 }
@@ -42,7 +43,7 @@ impl Making {
             Err(error) => return Err(error).with_context(name),
         };
         for entry in fs::read_dir(directory).with_context(name)? {
-            // Other processes may be creating a store or lists here, too.
+            // Ignore hidden directories, in which other processes may be creating a store or lists.
             if !is_hidden(&entry.with_context(name)?) {
                 bail!(
                     "{}: this directory is neither {kind} nor empty; choose a new directory",
@@ -139,7 +140,8 @@ fn create_hidden(directory: &Path) -> io::Result<(PathBuf, Option<File>)> {
         let mut builder = tempfile::Builder::new();
         let hidden = builder.prefix(HIDDEN).rand_bytes(RANDOM_BYTES).tempdir_in(directory)?.keep();
         let lock = File::open(&hidden).ok().filter(|hidden| hidden.lock().is_ok());
-        // Another process may have removed the directory before it was locked.
+        // Another process may have removed the directory before it was locked. If so, create a new
+        // one.
         if hidden.exists() {
             return Ok((hidden, lock));
         }

@@ -24,7 +24,7 @@ impl Compression {
         match start {
             start if start.starts_with(GZIP) => Some(Self::Gzip),
             start if start.starts_with(ZSTD) => Some(Self::Zstd),
-            // A skippable frame can come first.
+            // A zstd file can begin with a skippable frame.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             _ => None,
         }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// a device or a pipe. After a failure or a signal, the hidden file is removed.
 pub(crate) struct Draft<'a> {
     target: &'a Target,
-    // Closed before the file is removed.
+    // This field is declared before `hidden`, so the file is closed before it is removed.
     writer: BufWriter<File>,
     hidden: Option<Hidden>,
 }
@@ -62,7 +62,7 @@ impl Hidden {
     /// Creates a file next to the target.
     fn create(target: &Target) -> io::Result<(File, Self)> {
         let mut builder = tempfile::Builder::new();
-        // The user's mask is applied to these permissions.
+        // The operating system removes the permissions in the user's umask.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut held = interrupt::hold();
@@ -70,7 +70,7 @@ impl Hidden {
         let (file, path) = file.keep()?;
         let removed = path.clone();
         let removal = held.undo(move || {
-            // Fails if the file has replaced the target.
+            // This fails if the file was already renamed to the target.
             let _ = fs::remove_file(&removed);
         });
         Ok((file, Self { path, _removal: removal }))

@@ -104,7 +104,7 @@ fn stores_are_created_in_directory_and_removed() {
 }
 
 #[test]
-fn failed_demo_prints_one_line() {
+fn failed_demo_prints_a_one_line_error() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("folder")).unwrap();
     sandbox.write("file", "");

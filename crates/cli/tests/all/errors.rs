@@ -163,7 +163,7 @@ fn saved_filter(sandbox: &Sandbox) -> std::path::PathBuf {
 }
 
 #[test]
-fn damaged_filter_of_store_is_built_again() {
+fn damaged_filter_of_store_is_rebuilt() {
     let sandbox = prepared();
     let path = saved_filter(&sandbox);
     let mut bytes = fs::read(&path).unwrap();
@@ -242,7 +242,7 @@ fn impossible_rate_is_an_error() {
 /// The store writes more than 2^18 pairs in several steps, so an error could come after the first
 /// step.
 #[test]
-fn line_with_overlong_key_is_reported_before_anything_is_written() {
+fn overlong_key_in_a_file_is_reported_before_anything_is_written() {
     let sandbox = prepared();
     let pairs = lines("key", 300_000).replace('\n', "\tvalue\n");
     let pairs = format!("{pairs}{}\t1\n", "x".repeat(1 << 16));

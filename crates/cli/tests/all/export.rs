@@ -91,7 +91,7 @@ fn escaped_lines_are_text() {
 }
 
 #[test]
-fn pair_that_does_not_fit_into_a_line_is_an_error_and_leaves_no_file() {
+fn pair_that_cannot_be_written_as_a_line_is_an_error_and_leaves_no_file() {
     for (key, value, option, reason) in [
         (&b"a\tb"[..], &b"1"[..], "", "the separator would be found within the key"),
         (b"a:", b"1", "--separator ::", "the separator would be found within the key"),
@@ -125,7 +125,7 @@ fn pair_that_does_not_fit_into_a_line_is_an_error_and_leaves_no_file() {
 }
 
 #[test]
-fn unknown_escape_is_an_error_that_names_the_line() {
+fn unknown_escape_sequence_is_an_error_that_names_the_line() {
     let sandbox = prepared();
     sandbox.write("bad", "dave\t4\nerin\t5\\q\n");
     let reason = r"bad: line 2 has the unknown escape \q; a backslash is written as \\";
@@ -147,7 +147,7 @@ fn unknown_escape_is_an_error_that_names_the_line() {
 }
 
 #[test]
-fn separator_that_no_line_can_have_is_an_error() {
+fn invalid_separator_is_an_error() {
     let sandbox = prepared();
     for command in ["store export store", "store import store pairs"] {
         for (option, reason) in [
@@ -167,7 +167,7 @@ fn separator_that_no_line_can_have_is_an_error() {
 }
 
 #[test]
-fn export_does_not_write_into_its_store() {
+fn export_into_the_exported_store_is_an_error() {
     let reason = "this is inside the store; write the output to a different directory";
     all_fail(
         &prepared(),

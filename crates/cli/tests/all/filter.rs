@@ -212,7 +212,7 @@ fn skippable_zstd_frame_is_skipped() {
     let sandbox = with_three_keys();
     let keys = zstd::encode_all(&b"alice\n"[..], 1).unwrap();
     for kind in [0x50, 0x5f] {
-        // The magic number, the length, and the skipped bytes.
+        // A skippable frame: its magic number, its length, and the skipped bytes.
         let skipped = [kind, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, b'x', b'y', b'z'];
         let compressed = [&skipped[..], &keys].concat();
         assert_eq!(sandbox.expect("filter check filter", compressed, 0), "maybe\talice\n");
@@ -242,7 +242,7 @@ fn output_does_not_replace_input() {
 }
 
 #[test]
-fn merged_filter_does_not_contain_separate_secret() {
+fn filter_merged_with_a_secret_file_does_not_contain_the_secret() {
     let sandbox = with_three_keys();
     sandbox.yes("filter build keys -o one --secret-file secret");
     sandbox.yes("filter build keys --like one -o two --secret-file secret");
@@ -252,7 +252,7 @@ fn merged_filter_does_not_contain_separate_secret() {
 }
 
 #[test]
-fn filters_of_different_shapes_are_not_merged() {
+fn filters_with_different_secrets_or_sizes_are_not_merged() {
     let sandbox = with_three_keys();
     let before = sandbox.names();
     sandbox.write("many", lines("key", 1000));

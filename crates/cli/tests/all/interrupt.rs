@@ -140,7 +140,7 @@ fn sigterm_and_sighup_undo_an_import() {
 
 /// A command started by `nohup`, or by a script with `&`, ignores some signals.
 #[test]
-fn each_signal_undoes_an_import_while_the_others_are_ignored() {
+fn each_signal_undoes_an_import_even_if_the_other_signals_are_ignored() {
     let sandbox = Sandbox::new();
     for (ignored, name) in [("INT,HUP", "-TERM"), ("HUP,TERM", "-INT"), ("INT,TERM", "-HUP")] {
         let mut import = Program::start_ignoring(ignored, &sandbox, "store import new");
@@ -300,7 +300,7 @@ fn interrupted_export_leaves_no_file() {
 
 /// Nobody reads the output, so that the command waits.
 #[test]
-fn waiting_export_can_be_interrupted() {
+fn export_that_waits_for_its_reader_can_be_interrupted() {
     let sandbox = Sandbox::new();
     sandbox.write("keys", lines("key", 300_000));
     sandbox.yes("store import store keys --keys-only");

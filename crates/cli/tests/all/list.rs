@@ -133,7 +133,7 @@ fn internationalised_hosts_match_their_ascii_forms() {
 }
 
 #[test]
-fn lists_in_a_directory_can_be_changed_and_built() {
+fn lists_in_a_directory_can_be_changed_and_built_into_a_filter() {
     let sandbox = with_lists();
     sandbox.yes("list add all.lists --yes yes.txt --no no.txt --rate 0.01");
     sandbox.yes("list build --from all.lists --room 0.1 -o old.list");
@@ -161,7 +161,7 @@ fn lists_in_a_directory_can_be_changed_and_built() {
 }
 
 #[test]
-fn files_that_are_not_lists_are_errors() {
+fn wrong_inputs_of_list_commands_are_errors() {
     let sandbox = with_lists();
     for (line, reason) in [
         ("list check yes.txt yes.txt", "yes.txt: this is not a snapshot of a filter"),

@@ -52,7 +52,7 @@ fn pairs_can_be_put_and_deleted() {
 }
 
 #[test]
-fn separator_and_keys_only_change_how_lines_are_read() {
+fn import_options_change_how_lines_are_read() {
     let sandbox = Sandbox::new();
     let gz = zstd::encode_all(&b"alice::1\nbob::2::3\r\n"[..], 1).unwrap();
     sandbox.expect("store import store --separator ::", gz, 0);
@@ -145,7 +145,7 @@ fn store_can_be_verified_and_rebuilt() {
 fn verify_detects_filter_that_misses_members() {
     let sandbox = with_three_pairs();
     sandbox.expect("store import empty", "", 0);
-    // If the filter file is replaced by that of a different store, opening detects it.
+    // If the filter file of a different store replaces this store's file, opening detects it.
     let swap =
         || std::fs::copy(saved_filter(&sandbox, "empty"), saved_filter(&sandbox, "store")).unwrap();
     swap();

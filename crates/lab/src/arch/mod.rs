@@ -72,7 +72,7 @@ impl Deref for Lines {
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        // SAFETY: allocated by `new` with that layout.
+        // SAFETY: `new` allocated this memory with this layout.
         unsafe { dealloc(self.first.as_ptr().cast(), self.layout) };
     }
 }

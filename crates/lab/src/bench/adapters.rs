@@ -65,7 +65,8 @@ impl Work {
         let secret = Secret::from_bytes([7; 16]);
         let hasher = KeyedHasher::new(&secret);
         let count = (slots as f64 * load) as u64;
-        // Multiples of an odd number are all different, and in no particular order.
+        // Modulo 2^64, the multiples of an odd number are all different, and in no particular
+        // order.
         let key = |index: u64| index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let members: Vec<u64> = (0..count).map(key).collect();
         let step = 0x5851_f42d_4c95_7f2d_u64;

@@ -37,8 +37,8 @@ fn repair<S: CodedScheme>(
     let Answer::Maybe(claim) = filter.check(mistake) else { return false };
     match filter.adapt(&claim, list(claim.suspects())) {
         Ok(_) => true,
-        // The next claim covers more members. With these, the filter can make room by forgetting
-        // other repairs.
+        // Try again: the next claim covers a wider range. If all members in it are listed, the
+        // filter can make room by forgetting older repairs.
         Err(AdaptError::Crowded) if filter.suspects(mistake) != claim.suspects() => {
             repair(filter, mistake, list)
         }

@@ -255,8 +255,8 @@ mod tests {
                 }
                 let negative = Op::Lookup { positive: false, many: false, prehashed: false };
                 let mistakes = adapter.run(negative, &work) as f64 / work.strangers.len() as f64;
-                // Some filters of the same space compare each key with four times as many
-                // fingerprints.
+                // Some of the filters have the same size, but compare each key with four times as
+                // many fingerprints.
                 assert!(mistakes < 5.0 * work.rate(), "{name}: {mistakes}");
                 let bits = adapter.bytes() as f64 * 8.0 / work.members.len() as f64;
                 assert!((8.0..25.0).contains(&bits), "{name}: {bits} bits per key");

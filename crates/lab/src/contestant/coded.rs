@@ -90,8 +90,8 @@ impl<F: Adaptive> Contestant for Coded<F> {
     fn repair(&mut self, mistake: u64) {
         let Answer::Maybe(claim) = self.filter.check(self.hasher.hash(&mistake)) else { return };
         match self.filter.adapt(&claim, near(&self.members, claim.suspects()).into()) {
-            // The next claim covers more members. With these, the filter can make room by
-            // forgetting other repairs.
+            // Try again: the next claim covers a wider range. If all members in it are listed, the
+            // filter can make room by forgetting older repairs.
             Err(AdaptError::Crowded) => {
                 let wider = self.filter.check(claim.query());
                 if matches!(wider, Answer::Maybe(wider) if wider.suspects() != claim.suspects()) {

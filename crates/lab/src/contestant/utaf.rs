@@ -244,7 +244,7 @@ impl Contestant for Mapped {
         let hash = self.hasher.hash(&mistake);
         let suspects = self.members.range(self.filter.suspects(hash));
         let suspects: Vec<Hash> = suspects.copied().collect();
-        // A query with all digits of a member stays a mistake.
+        // If the query has the same digits as a member, it stays a mistake.
         self.filter.repair(hash, &suspects);
     }
 

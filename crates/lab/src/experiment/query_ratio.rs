@@ -72,7 +72,7 @@ impl Stream {
             Self::PowerLaw => context.pick(60_000, 6_000_000, 50_000_000),
             Self::Flows => context.pick(30_000, 3_000_000, 20_000_000),
         };
-        // Scale streams down like the filters.
+        // At the smallest scale, draw from fewer keys, because the filters are smaller, too.
         let less = context.pick(32, 1, 1);
         let keys: Box<dyn Iterator<Item = u64>> = match self {
             Self::ActiveSet => {
@@ -238,7 +238,7 @@ mod tests {
             let inputs = [stream.queries(&context, 5)];
             let seen = Seen::new(stream, &[shape], &inputs, || {});
             let plain = seen.mean(Kind::PlainCuckoo, 0);
-            // Most flows have few packets, so few queries repeat.
+            // Most flows have few packets. So few queries repeat, and adapting helps less.
             let times = if matches!(stream, Stream::Flows) { 1.0 } else { 2.0 };
             for kind in [Kind::Telescoping, Kind::Extension, Kind::Aqf, Kind::Swapping] {
                 let rate = seen.mean(kind, 0);

@@ -179,10 +179,11 @@ fn run(context: &Context) -> Outcome {
     let shown = |at: usize| seen[SHOWN][at].visits[last] * 1e3;
     Outcome {
         seen: format!(
-            "With 10 % hostile queries, the Aeris filter lets at most {most:.2} times as many \
-             queries through as with none. Of 1000 ranges of {}, {:.2} go to the disk, and {:.1} \
-             with Memento. An adversary who keeps only mistakes has {left} ranges left after \
-             {ROUNDS} rounds against Aeris; against the others it has {} after the first round.",
+            "With 10 % hostile queries, the Aeris filter lets through at most {most:.2} times as \
+             many queries as without hostile queries. Of 1000 ranges of length {}, {:.2} go to the \
+             disk with Aeris, and {:.1} with Memento. An adversary who keeps only mistakes has \
+             {left} ranges left after {ROUNDS} rounds against Aeris; against the others it has {} \
+             after the first round.",
             LENGTHS[SHOWN],
             shown(0),
             shown(1),

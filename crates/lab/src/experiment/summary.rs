@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_show_the_best_median_or_mean_and_the_spread() {
+    fn points_show_the_fastest_or_median_or_mean_round_with_the_spread() {
         let point = fastest(0.5, 1000, &[2e6, 1e6, 4e6]);
         assert_eq!(point, Point::new(0.5, 1e6).spread(0.25e6, 1e6));
         let point = typical(0.5, 1000, &[2e6, 1e6, 4e6]);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_is_confirmed_if_all_parts_hold() {
+    fn claim_of_a_paper_is_confirmed_if_all_its_parts_hold() {
         assert_eq!(judge(&[true, true]), Verdict::Confirmed);
         assert_eq!(judge(&[true, false]), Verdict::Partly);
         assert_eq!(judge(&[false]), Verdict::Refuted);

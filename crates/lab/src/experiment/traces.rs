@@ -45,8 +45,8 @@ fn generated(seed: u64) -> [Queries; 3] {
     ]
 }
 
-/// Loads the first disk accesses of real programs as queries. Reads them all at once, so that a
-/// damaged file is detected before the experiment begins.
+/// Loads at most `most` accesses from the start of a recorded disk trace, as queries. Reads them
+/// all at once, so that a damaged file is detected before the experiment begins.
 fn blocks(data: &Path, most: usize) -> Result<Queries, LoadError> {
     let trace = Trace::open(data.join(BLOCKS))?;
     // Use keys that differ from the small numbers of the flows. If keys were the same, some

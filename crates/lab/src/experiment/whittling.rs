@@ -15,7 +15,8 @@ pub(super) const WHITTLING: Experiment = Experiment {
                Is anything left in the end?",
     paper: "Telescoping filter, §6.1 and figure 4; thesis, figures 6.4 to 6.6: adaptive filters \
             that can only repair a limited number of mistakes win with up to 10 or 20 queries per \
-            member; beyond that, only mistakes are left.",
+            member: the adversary ends with no mistakes. With more queries, only mistakes are \
+            left.",
     run,
 };
 
@@ -84,7 +85,8 @@ fn run(context: &Context) -> Outcome {
         Axis::linear("mistakes per query", "").from_zero(),
     )
     .note(format!(
-        "All remaining queries are asked {SUBROUNDS} times. A filter that is at zero wins: no queries are left."
+        "All remaining queries are asked {SUBROUNDS} times. A filter that is at zero wins: the \
+         adversary has no queries left."
     ));
     for (kind, games) in Kind::ALL.iter().zip(&games) {
         let round = |value: fn(&Round) -> f64, per: f64| {
@@ -117,9 +119,10 @@ fn run(context: &Context) -> Outcome {
     let (told, untold) = (survivors(Kind::Aqf, SHOWN), survivors(Kind::AqfNotAdapting, SHOWN));
     Outcome {
         seen: format!(
-            "The adaptive quotient filter wins with up to {most} queries per member, of at most {} \
-             that were tried: nothing is left after {ROUNDS} rounds. With {} per member, {told:.0} \
-             queries are left in the end, and {untold:.0} if the same filter isn't repaired.",
+            "Against the adaptive quotient filter, the adversary has no mistakes left after \
+             {ROUNDS} rounds with up to {most} queries per member; up to {} were tried. With {} \
+             per member, {told:.0} queries are left in the end, and {untold:.0} if the same filter \
+             isn't repaired.",
             RATIOS[RATIOS.len() - 1],
             RATIOS[SHOWN],
         ),

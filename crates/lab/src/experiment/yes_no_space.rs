@@ -12,8 +12,8 @@ pub(super) const YES_NO_SPACE: Experiment = Experiment {
     title: "Yes lists and no lists",
     question: "How small is a filter that answers every key of a yes list and a no list correctly, \
                and answers yes to 1/256 of all other keys?",
-    paper: "AdaptiveQF, §6.8 and figure 9: it is always smaller than CRLite's cascade of Bloom \
-            filters, or similar, although it can be changed. Theorem 7: every filter needs at \
+    paper: "AdaptiveQF, §6.8 and figure 9: a filter that can be changed is never much larger than \
+            CRLite's cascade of Bloom filters, and often smaller. Theorem 7: every filter needs at \
             least log(max(1/ε, |N|/|Y|)) + log(e) min(ε|N|/|Y|, 1) bits per yes-key.",
     run,
 };
@@ -116,9 +116,10 @@ fn run(context: &Context) -> Outcome {
         seen: format!(
             "Our immutable filter takes {least:.2} to {most:.2} times the space of the cascade, \
              {near:.1} to {far:.1} bits more than the lower bound, and {least_card:.2} to \
-             {most_card:.2} times the space of Clubcard, which can't be updated by fingerprints. \
-             Our mutable one takes {least_changing:.2} to {most_changing:.2} times the space of \
-             the cascade, plus its lists. {} listed keys were answered wrongly.",
+             {most_card:.2} times the space of Clubcard, which can't be updated with a delta of \
+             changed fingerprints. Our mutable one takes {least_changing:.2} to \
+             {most_changing:.2} times the space of the cascade, plus its lists. {} listed keys were \
+             answered wrongly.",
             tally.iter().map(|&(errors, _)| errors).sum::<usize>()
         ),
         verdict: judge(&[most <= 1.0, most_changing <= SIMILAR, exact]),

@@ -77,7 +77,7 @@ const BENCHES: [Bench; 8] = [
                     ("insert", "insert"),
                     ("insert_many", "insert, in batches"),
                     ("bulk_prehashed", "fill an empty filter"),
-                    ("bulk", "fill an empty filter, keys"),
+                    ("bulk", "fill an empty filter, including hashing the keys"),
                     ("negative_prehashed", "absent keys"),
                     ("positive_prehashed", "members"),
                     ("negative_many_prehashed", "absent keys, in batches"),
@@ -209,7 +209,7 @@ const BENCHES: [Bench; 8] = [
                 columns: stores(number("median_kops", "k/s", 0)),
             },
             Layout {
-                lead: "Disk reads for absent keys that were read before:",
+                lead: "Repeated disk reads: reads for absent keys that had already caused one:",
                 rows: (
                     &["op", "hostile_percent"],
                     &[
@@ -396,7 +396,10 @@ const BENCHES: [Bench; 8] = [
                     ("rank", "by rank (`AdaptiveQF`)"),
                     ("quotient_array", "quotient array (telescoping)"),
                     ("cuckoo_array", "cuckoo array"),
-                    ("hasty_cuckoo_array", "cuckoo array that kicks first"),
+                    (
+                        "hasty_cuckoo_array",
+                        "cuckoo array, evicts as soon as the first bucket is full",
+                    ),
                 ],
                 shown: number("pages", "pages", 2),
                 totals: &[],
@@ -523,7 +526,8 @@ impl Layout {
                         let row = rows
                             .iter()
                             .find(|row| is_in(row, column) && !row[total.field].is_null());
-                        // The number of decimals differs from that of the column.
+                        // Format the number here, because a total may have a different number of
+                        // decimals than its column.
                         total.value(row).map_or(Cell::Empty, |value| {
                             format!("{value:.*}", usize::from(total.decimals)).into()
                         })
@@ -565,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn point_rows_become_a_table_of_filters() {
+    fn rows_of_bench_point_become_a_table_with_a_column_per_filter() {
         let row = |filter: &str, op: &str, mops: f64| json!({ "filter": filter, "op": op, "mops": mops, "bits_per_key": 13.55, "fpr": 0.0018 });
         let rows = [
             row("limit", "touch", 200.0),

@@ -35,8 +35,8 @@ fn results_of_every_benchmark_have_a_table() {
         let source = format!("-- {}` (", command.replace(" --json", ""));
         assert!(page.contains(&source), "{source} isn't in\n{page}");
     }
-    // The name of a row, the number of tables that have it, and how many of its cells have a
-    // number.
+    // Each line has the name of a row, the number of tables that contain the row, and how many of
+    // its cells are numbers.
     for (name, tables, numbers) in [
         ("absent keys", 2, 1),
         ("bits per key", 2, 2),

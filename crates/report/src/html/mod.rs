@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_valid_and_different() {
+    fn section_ids_are_valid_and_unique() {
         let sections = ["Fig. 3", "fig-3", "", "é", "fig-3-2"].map(|id| Section::new(id, ""));
         assert_eq!(ids(&sections), ["fig-3", "fig-3-2", "section", "section-2", "fig-3-2-2"]);
     }

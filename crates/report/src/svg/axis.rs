@@ -152,7 +152,7 @@ impl Placed {
         let part = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             _ if value <= 0.0 => return self.zero,
-            // Subtract logarithms, because the quotient of two values could overflow.
+            // Subtract logarithms, because the ratio of two values could overflow.
             _ => (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln()),
         };
         self.from + part.clamp(0.0, 1.0) * (self.to - self.from)
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_placed_even_if_their_quotient_overflows() {
+    fn logarithmic_axis_places_values_whose_quotient_overflows() {
         let axis = Axis::log10("", "");
         let numbers = Numbers::new(&axis, Some((1e-149, 1e150)), true, 5);
         let placed = numbers.place(300.0, 0.0);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn bar_values_have_equally_many_decimals_unless_tiny() {
+    fn bar_labels_have_the_same_number_of_decimals_unless_tiny() {
         let axis = Axis::linear("", "op/s").si();
         let numbers = Numbers::new(&axis, Some((0.0, 2.5e6)), false, 7);
         let shown = [2.5e6, 9e5, 1.234e4, 0.0].map(|value| numbers.short(value));

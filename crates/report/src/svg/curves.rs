@@ -61,7 +61,7 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &[Look], layout: Layout
         top: font + label::height(&y_title, font),
         bottom: font + label::height(&y_title, font) + layout.height,
     };
-    // Points keep a distance from the axis; lines may start on it.
+    // Keep points away from the axis. Lines may start on it.
     let inset = if plot.kind == Kind::Points { font } else { 0.0 };
     let x = x.place(area.left + inset, area.right - inset);
     let y = y.place(area.bottom, area.top);
@@ -142,7 +142,7 @@ fn phases<'a>(plot: &'a Plot, x: &Placed, area: &Area) -> Vec<(f64, &'a str)> {
 }
 
 fn phase_starts(out: &mut Markup, phases: &[(f64, &str)], area: &Area) {
-    // The first phase begins at the axis.
+    // The first phase begins at the axis, so it needs no line.
     for (place, _) in phases.iter().filter(|(place, _)| *place > area.left + 1.0) {
         let (top, bottom) = (area.top, area.bottom);
         draw_reference(out, format_args!("M{place:.1} {bottom:.1}V{top:.1}"));

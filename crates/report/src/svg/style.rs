@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_has_one_look_and_looks_differ_within_a_plot() {
+    fn equal_names_look_alike_in_all_plots_and_others_differ_within_a_plot() {
         let names: Vec<String> = (0..9).map(|name| name.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (many, few) = (plot(&names), plot(&["new", "0", "8"]));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicate_names_in_a_plot_look_different() {
+    fn series_of_the_same_name_in_one_plot_look_different() {
         let plot = plot(&["a", "a"]);
         let page = Page::new("").section(Section::new("", "").block(plot.clone()));
         let looks = Looks::of(&page).of_plot(&plot);

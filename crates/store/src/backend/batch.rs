@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn value_over_the_limit_is_refused() {
-        // Such a long value would take too much memory, so the test sets only the recorded length.
+        // Such a long value would take too much memory, so the test sets only the length that the
+        // batch keeps.
         let batch = Batch { longest_value: MAX_VALUE_BYTES + 1, ..Batch::new() };
         assert!(matches!(batch.check(), Err(BackendError::ValueTooLong { .. })));
         assert!(Batch { longest_value: MAX_VALUE_BYTES, ..Batch::new() }.check().is_ok());

@@ -206,7 +206,7 @@ fn unfinished(engine: &str) -> String {
 
 fn exists(path: &Path) -> Result<bool> {
     match path.try_exists() {
-        // The parent is a file.
+        // The parent is a file, so nothing exists at this path.
         Err(error) if error.kind() == ErrorKind::NotADirectory => Ok(false),
         exists => exists.map_err(io_error("look for", path)),
     }
@@ -226,7 +226,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn data_that_cannot_be_synced_is_removed() {
+    fn publish_removes_data_that_cannot_be_synced() {
         let directory = tempfile::tempdir().unwrap();
         let [unfinished, path] = ["fjall.new", "fjall"].map(|name| directory.path().join(name));
         fs::create_dir(&unfinished).unwrap();

@@ -118,7 +118,7 @@ impl RedbBackend {
 
     fn failed_write(&self, operation: &'static str) -> impl Fn(Error) -> BackendError + '_ {
         move |error| match error {
-            // The file was valid when it was opened, so it was damaged since.
+            // The file was valid when it was opened, so it has been damaged since.
             Error::Corrupted(_) => {
                 let path = self.directory.path().to_owned();
                 BackendError::Halted { path, source: Some(error.into()) }
@@ -215,7 +215,8 @@ impl Backend for RedbBackend {
         let mut unsynced = self.unsynced();
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         while database.compact().map_err(|error| self.failed("compact")(error.into()))? {}
-        // Compacting begins with a synced commit, even if there is nothing to compact.
+        // Compacting begins with a synced commit, even if there is nothing to compact. So nothing
+        // is unsynced now.
         *unsynced = 0;
         Ok(())
     }

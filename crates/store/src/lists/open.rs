@@ -61,7 +61,7 @@ impl OpenOptions {
                 restored.parameters().iter().all(|shard| shard.slot_bits == slot_bits)
             },
         )?;
-        // New lists have no keys that could be missing from the filter.
+        // New lists have no keys, so their empty filter is ready.
         let is_ready = is_restored || identity.is_new;
         let policy = Policy::Listed { rate: sizing.false_positive_rate };
         let sizes = without_limit(sizing).shard_sizes::<QuotientFilter>(filter.shards(), slot_bits);

@@ -120,7 +120,8 @@ impl<B: Backend> ListStore<B> {
         let write = || self.write_removal(List::Yes, hash, key);
         let is_there = || self.is_on(List::Yes, hash, key);
         let removed = self.maintained.remove(self, hash, is_there, || Ok(true), write)?;
-        // A failed write may have added the key without counting it.
+        // A failed write may have added the key without counting it, so the count must stop at
+        // zero.
         let less = |yes: u64| Some(yes.saturating_sub(u64::from(removed)));
         let _ = self.yes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         Ok(removed)
@@ -133,7 +134,8 @@ impl<B: Backend> ListStore<B> {
     /// If the backend fails.
     pub fn remove_no(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
-        // A failed write may have added the key only on the disk, or may take effect later.
+        // After a failed write, the backend may have a key that the list in memory lacks, or may
+        // get it later. So ask the backend, and write the removal in any case.
         let is_there = Cell::new(true);
         let in_doubt = || {
             if !self.storage.is_doubtful() {

@@ -93,7 +93,8 @@ impl<F: Shard> MaintainedFilter<F> {
         loop {
             let suspects = claim.suspects();
             if suspects.start() < interval.start() || suspects.end() > interval.end() {
-                // The filter would take members outside the interval for ghosts.
+                // The list lacks the members outside the interval, so the filter would treat them
+                // as ghosts.
                 return Err(crowded.map_or(AdaptError::Stale, |_| AdaptError::Crowded));
             }
             let listed = members.iter().filter(|member| suspects.contains(member));
@@ -119,11 +120,11 @@ impl<F: Shard> MaintainedFilter<F> {
                     self.is_changed.fetch_or(has_changed, Ordering::Release);
                     return Ok(has_changed);
                 }
-                // The claim is older than the lock, or a member that shares its version was added or
-                // removed.
+                // The claim was made before the lock was taken, or a member that shares the claim's
+                // version was added or removed. Try again with a new claim.
                 Err(AdaptError::Stale) => {}
-                // The next claim may name more members. Then the filter can forget other repairs to
-                // make room.
+                // Try again: the next claim may cover a wider range. If all members in it are
+                // listed, the filter can make room by forgetting older repairs.
                 Err(AdaptError::Crowded) if crowded.as_ref() != Some(&suspects) => {
                     crowded = Some(suspects);
                 }
@@ -160,7 +161,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 members
             });
             let is_repaired = match members {
-                // A mistake may have become a member.
+                // The mistake has become a member, so there is nothing to repair.
                 Ok(members) if members.binary_search(&mistake).is_ok() => continue,
                 Ok(members) if locked.covers(&suspects) => match self.filter.check(mistake) {
                     Answer::Maybe(claim) => {

@@ -235,7 +235,7 @@ impl<F: Shard> MaintainedFilter<F> {
             let was_ready = self.is_ready(hash);
             let maybe = was_ready && self.filter.contains(hash);
             // Until the listing of members is complete, the filter may lack a key that the database
-            // has. If a write is in doubt then, treat the key as new, so that the store lists it
+            // has. If the key may be in doubt, too, treat it as new, so that the store lists it
             // again.
             let may_lack = !self.is_complete() && source.doubt(hash) != Doubt::None;
             is_new[at] = !maybe || may_lack || !self.counted(|| is_there(at))?;
@@ -288,7 +288,8 @@ impl<F: Shard> MaintainedFilter<F> {
                     // ready.
                     return Ok(Tried::NoRoom(hash, InsertError::Mismatch.into()));
                 }
-                // The shard will be built from the database and from the notes.
+                // Insert nothing. The rebuild of the shard gets the key from the database or from
+                // the notes.
                 writes.begin(hash);
                 return Ok(Tried::Done((Entered::Nothing, Vec::new())));
             }
@@ -301,8 +302,9 @@ impl<F: Shard> MaintainedFilter<F> {
                 return Ok(Tried::Done((Entered::Before, Vec::new())));
             }
             let mut mistakes = Vec::new();
-            // The shard may have been replaced by a smaller one since the stripes were locked. Then
-            // they may cover too little, and lack mistakes.
+            // The shard may have been replaced by a smaller one since the stripes were locked. In
+            // that case, the locked stripes may not cover all suspects, and some mistakes would be
+            // missing.
             if !S::KEEPS_RECORDS || self.filter.has_repairs_near(hash) {
                 let suspects = self.filter.suspects(hash);
                 if !locked.covers(&suspects) {

@@ -52,7 +52,7 @@ mod tests {
     use crate::stripes::Stripes;
 
     #[test]
-    fn counters_follow_inserted_and_removed_mistakes() {
+    fn counters_of_kept_mistakes_follow_inserts_and_removals() {
         let (stripes, kept): (Stripes, _) = (Stripes::new(), Kept::default());
         let hash = |number: u128| Hash::from_u128(number << 100);
         let mut locked = stripes.lock([Hash::MIN..=Hash::MAX]);

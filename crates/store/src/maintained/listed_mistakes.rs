@@ -34,13 +34,15 @@ impl<F: Shard> MaintainedFilter<F> {
         let mut count = 0;
         for (&hash, _) in hashes.iter().zip(&is_new).filter(|&(_, &is_new)| is_new) {
             self.kept.insert(&mut locked, hash);
-            // A rebuild that is under way may have read the list already.
+            // A rebuild that is under way may have read the list already, so tell it about the
+            // mistake.
             self.writes(hash).note_mistake(hash);
             count += 1;
         }
         drop(locked);
-        // If a shard was rebuilt after the mistakes were repaired, it may make them again. Later
-        // rebuilds know the mistakes.
+        // A shard may have been rebuilt after the mistakes were repaired, but before they were
+        // listed. It may make them again, so repair them once more. Later rebuilds find them on the
+        // list.
         self.making_room(source, hashes, || self.repair_listed(source, hashes))?;
         Ok(count as u64)
     }
@@ -73,7 +75,7 @@ impl<F: Shard> MaintainedFilter<F> {
     fn repair_listed<S: Source>(&self, source: &S, hashes: &[Hash]) -> Attempt<(), S::Error> {
         for &hash in hashes {
             let locked = self.lock(&[hash]);
-            // The mistake may have been taken off the list, and have become a member.
+            // The hash may no longer be on the list. It may even be a member now.
             if !locked.has_mistake(hash) {
                 continue;
             }
@@ -156,7 +158,7 @@ impl MaintainedFilter<QuotientFilter> {
         }
         let Ok(members) = self.scan(source, &suspects) else { return };
         let listing = Listing::new(&members).with_mistakes(locked.mistakes(&suspects));
-        // The filter refuses if there are ghosts.
+        // If there are ghosts, the filter refuses, and keeps its longer fingerprints.
         let _ = self.filter.shorten(&claim, listing);
     }
 }

@@ -153,7 +153,7 @@ impl<F: Shard> MaintainedFilter<F> {
         // A filter that was built while the key was in flight holds the key.
         let is_held = |writes: &Writes| is_member || writes.epoch != epoch;
         let in_flight = scopeguard::guard((), |()| self.leave_ghost(hash));
-        // A rebuild may have ended the doubt just before the key was in flight.
+        // Ask again, because a rebuild may have ended the doubt just before the key was in flight.
         let doubt = source.doubt(hash);
         if !is_there && doubt == Doubt::None {
             ScopeGuard::into_inner(in_flight);
@@ -226,7 +226,7 @@ impl<F: Shard> MaintainedFilter<F> {
     ) -> Result<bool, E> {
         let mut locked = self.lock(&[hash]);
         let is_there = self.counted(is_there)?;
-        // Begin a write, because a rebuild could miss a key that is neither in doubt nor in flight.
+        // Mark the key as in flight before its doubt ends. Otherwise a rebuild could miss it.
         let epoch = self.begin(hash);
         let in_flight = scopeguard::guard((), |()| self.leave_ghost(hash));
         let is_settled = settle();

@@ -101,8 +101,8 @@ pub(crate) trait Source:
         Ok(())
     }
 
-    /// Returns whether an earlier write of a key, which isn't visible now, may still take effect.
-    /// The caller holds the key's stripe.
+    /// Returns whether a key that isn't visible now has an earlier write that may still take effect, and
+    /// when. The caller holds the key's stripe.
     fn doubt(&self, hash: Hash) -> Doubt;
 
     /// Whether a failed write can leave a fingerprint (a *ghost*) in any shard. Repairs drop ghosts. If this
@@ -184,7 +184,8 @@ impl Policy {
     /// bits.
     fn slots(self, mistakes: usize, bits: u32) -> usize {
         match self {
-            // The remainders are fresh, so only about two in 2^bits would be made again.
+            // A rebuilt shard has fresh remainders, so it would make only about two in 2^bits of
+            // the mistakes again.
             Self::Found { .. } => mistakes.saturating_mul(4).checked_shr(bits).unwrap_or(0),
             Self::Listed { rate } => (mistakes as f64 * rate).ceil() as usize,
         }

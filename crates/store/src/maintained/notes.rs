@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_noted_without_a_rebuild() {
+    fn writes_are_noted_only_during_a_rebuild() {
         let mut writes = Writes::default();
         writes.begin(hash(1));
         writes.end(hash(1), true);

@@ -113,7 +113,8 @@ impl<F: Shard> MaintainedFilter<F> {
         }
         let start = Instant::now();
         let mut noting = Noting(Some(self), shard);
-        // Ask before the listing begins.
+        // Ask before the listing begins. A doubt that ends later may be about a key that the
+        // listing lacks.
         let may_trust = source.may_trust(shard);
         let Fill { slots, members, .. } = self.filter.shard_fill(shard);
         let mut rebuild = Rebuild {
@@ -143,7 +144,8 @@ impl<F: Shard> MaintainedFilter<F> {
         rebuild.check_lists(&notes)?;
         rebuild.amend(notes);
         let mut new = match rebuild.build() {
-            // There is too little memory. A shard that has all of its members goes on as it is.
+            // There is too little memory for a new filter. If the old one has all members of the
+            // shard, it stays in use.
             Err(BuildError::Memory { .. }) if self.sizes.is_limited() => {
                 if !self.shards[shard].is_ready.load(Ordering::Acquire) {
                     self.give_up(shard);
@@ -155,7 +157,7 @@ impl<F: Shard> MaintainedFilter<F> {
         for round in 0.. {
             let mut writes = self.writes_of(shard);
             let notes = writes.take_notes();
-            // Writers wait during the last round only.
+            // Keep the lock during the last round only, so that writers wait only for that round.
             let is_last = notes.len() <= LAST_ROUND || round >= ROUNDS;
             let writes = is_last.then_some(writes);
             if rebuild.apply(notes, new.filter()).is_err() {
@@ -311,7 +313,8 @@ impl<F: Shard> Rebuild<'_, F> {
                 continue;
             }
             applied = if is_present { self.insert(hash, new) } else { self.remove(hash, new) };
-            // A mistake that was a member until now isn't repaired yet.
+            // Repair the mistakes near a new member. A removed member may itself be a mistake that
+            // isn't repaired yet.
             let near = if is_present { new.suspects(hash) } else { hash..=hash };
             mistakes.extend(self.mistakes.range(near));
         }
@@ -384,15 +387,16 @@ impl<F: Shard> Rebuild<'_, F> {
                 Ok(new) if new.filter().shard_fill(0).used as f64 <= slots as f64 * FRESH => {
                     break new;
                 }
-                // Counters, repairs and uneven hashes take more room than the members alone.
+                // Counters, repairs and uneven hashes take more room than the members alone, so add
+                // slots.
                 Ok(new) if slots < most => {
                     let used = new.filter().shard_fill(0).used as f64;
                     slots = (used / FRESH).ceil() as u64 + slots / 64 + 1;
                 }
                 Err(BuildError::Full { .. }) if slots < most => slots += slots / 8 + 16,
                 // Drop the mistakes, because members come first. Mistakes that aren't repaired now
-                // may be made again. Also, the planned size may come from a machine with more
-                // memory.
+                // may be made again. Also try fewer slots, because the planned number may come from
+                // a machine with more memory.
                 Err(BuildError::Memory { .. }) if may_save && !maintained.policy.is_listed() => {
                     may_save = false;
                     mistakes = &[];

@@ -98,7 +98,7 @@ pub(super) enum Queued {
 
 impl Records {
     fn state(&self) -> MutexGuard<'_, State> {
-        // No step under this lock can panic half-way.
+        // Ignore poisoning, because no step under this lock can panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -206,7 +206,8 @@ impl<F: Shard> MaintainedFilter<F> {
         let after = some.last().and_then(|last| last.as_u128().checked_add(1));
         *uncounted = after.filter(|_| some.len() == COUNTED_AT_ONCE).map(Hash::from_u128);
         if uncounted.is_none() && self.records.written.load(Ordering::Relaxed) == 0 {
-            // A record whose write has failed is still queued.
+            // After a failed write, the database may have records that weren't counted. They are
+            // still queued, so no reader misses them.
             self.records.may_be_written.store(false, Ordering::Release);
         }
         Ok(uncounted.is_some())
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn record_that_is_queued_again_is_not_doomed() {
+    fn record_queued_again_during_a_rebuild_is_no_longer_doomed() {
         let records = Records::default();
         let rebuild = |number| if (3..=5).contains(&number) { 1 } else { 2 };
         let doomed = (0..10).map(|number| (hash(number), (rebuild(number), true)));

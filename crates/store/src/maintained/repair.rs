@@ -36,7 +36,7 @@ pub(super) struct Deferred {
 
 impl Deferred {
     fn queue(&self) -> MutexGuard<'_, VecDeque<Hash>> {
-        // No step under this lock can panic half-way.
+        // Ignore poisoning, because no step under this lock can panic half-way.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -211,8 +211,8 @@ impl<F: Shard> MaintainedFilter<F> {
         };
         let mut adapted = self.adapt::<S>(claim, &suspects, &members, epoch);
         if matches!(adapted, Err(AdaptError::Crowded | AdaptError::Stale)) {
-            // If more members are listed, the filter can drop other repairs to make room. The claim may
-            // also be older than a rebuild, and name too few members.
+            // If more members are listed, the filter can drop other repairs to make room. The claim
+            // may also be from before a rebuild, and cover too few members.
             let suspects = self.filter.suspects(mistake);
             if !locked.covers(&suspects) {
                 withdraw();
@@ -265,7 +265,8 @@ impl<F: Shard> MaintainedFilter<F> {
             self.kept.evict(locked, mistake);
             self.counters.add(Count::MistakesForgotten, 1);
         }
-        // A filter that was built meanwhile may not know the mistake.
+        // A rebuild that is under way may have read the mistakes already, so tell it about this
+        // one.
         self.writes(mistake).note_mistake(mistake);
     }
 }

@@ -80,7 +80,7 @@ fn shard_answers_maybe_after_a_panic_until_it_is_rebuilt() {
 }
 
 #[test]
-fn list_rebuilds_a_distrusted_shard_before_it_takes_a_key() {
+fn list_rebuilds_a_distrusted_shard_before_the_next_insert() {
     let (filter, members) = (maintained(Policy::Listed { rate: 0.001 }), Members::default());
     (0..50).for_each(|number| put(&filter, &members, hash(number)));
     panic_while_changing(&filter, hash(7));

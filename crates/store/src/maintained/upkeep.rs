@@ -220,7 +220,8 @@ impl<F: Shard> MaintainedFilter<F> {
         if self.shards[shard].is_given_up.load(Ordering::Relaxed) {
             return may_shrink.then_some(Reason::Growth);
         }
-        // A filter that stores its repairs in codes never runs out of slots for them.
+        // A filter that stores its repairs in codes never runs out of slots for them. So rebuild
+        // its shard when it has too many records.
         let records = self.shards[shard].records.load(Ordering::Relaxed);
         if records > 2 * most_old(fill.members as usize) && self.fits(fill, shard, 0) {
             return Some(Reason::Rotation);
@@ -233,7 +234,8 @@ impl<F: Shard> MaintainedFilter<F> {
         }
         self.sizes.reason::<F>(shard, fill).filter(|&reason| match reason {
             Reason::Shrinking => may_shrink,
-            // If the limit allows only a little growth, the shard stays as it is while it has room.
+            // If the wanted size exceeds the limit of memory, a shard that still has room stays as
+            // it is.
             Reason::Growth => {
                 let slots = self.sizes.slots(shard, fill.slots, fill.members);
                 self.policy.is_listed() || self.sizes.remainder_bits::<F>(slots).is_ok()
@@ -325,7 +327,8 @@ impl<F: Shard> MaintainedFilter<F> {
         }
         for _ in 0..2 * self.shards.len() {
             self.work_off_repairs(source, usize::MAX);
-            // Don't hold the lock during the rebuild.
+            // End this statement before the rebuild, so that the lock isn't held during the
+            // rebuild.
             let next = self.upkeep.work().next();
             let Some(shard) = next else { break };
             rebuilt += usize::from(self.rebuild_due(source, shard)?);
@@ -342,7 +345,8 @@ impl<F: Shard> MaintainedFilter<F> {
         while let Some(task) = self.wait_for_work() {
             let start = Instant::now();
             let mut least_rest = Duration::ZERO;
-            // A panic in the source counts as a failure. If a rebuild panics, that is counted.
+            // A panic in the source is caught below, and counts as a failure. `rebuild_due` counts
+            // the panics of its rebuilds.
             let work = || match task {
                 Task::Rebuild(shard) => drop(self.rebuild_due(source, shard)),
                 Task::Complete(failures) => self.complete(source, failures),
@@ -355,7 +359,7 @@ impl<F: Shard> MaintainedFilter<F> {
                     }
                 }
                 Task::Count => {
-                    // If this fails, the limit on the number of records isn't enforced.
+                    // If counting fails, the limit on the number of records isn't enforced.
                     let has_more = self.count_some_records(source).unwrap_or_default();
                     upkeep.work().has_counted = !has_more;
                 }
@@ -446,12 +450,13 @@ impl<F: Shard> MaintainedFilter<F> {
         let fitting = rooms.into_iter().find(|&room| self.fits(&fill, shard, room));
         let is_needed = reason.is_some() || room > 0 || is_unready;
         let is_tried = is_needed && (fitting.is_some() || is_unready || is_given_up);
-        // Listing members may fail or panic. Then `room` is forgotten, but writers that need room
-        // will ask again.
+        // Listing members may fail or panic. Then `room` is lost, but writers that need room will
+        // ask again.
         let failure = scopeguard::guard((), |()| self.rebuild_failed(shard));
         let is_rebuilt =
             is_tried && self.rebuild_shard(source, shard, fitting.unwrap_or(0))?.is_swapped;
-        // A writer has found no room for a member. (For a repair, `room` is 1.)
+        // If `room` is above 1, a writer found no room for a member. (A repair asks for a `room` of
+        // 1.)
         if room > 1 && !is_rebuilt {
             self.give_up(shard);
         } else if is_tried && !is_rebuilt && !upkept.is_given_up.load(Ordering::Relaxed) {
@@ -525,7 +530,7 @@ impl<F: Shard> MaintainedFilter<F> {
             return Ok(());
         }
         let writes = self.writes_of(shard);
-        // A rebuild that has succeeded has made room.
+        // If a rebuild has succeeded meanwhile, it has made room, and the shard stays ready.
         if writes.epoch == epoch && upkept.failures.load(Ordering::Acquire) > 0 {
             upkept.is_ready.store(false, Ordering::Release);
             self.wants_rebuild(shard);
@@ -568,7 +573,7 @@ impl<F: Shard> MaintainedFilter<F> {
         if is_taken {
             return self.rebuild_due(source, shard).map(drop);
         }
-        // Another thread is rebuilding it.
+        // Another thread is rebuilding the shard.
         sleep(LONGEST_DELAY);
         Ok(())
     }
@@ -585,7 +590,8 @@ impl<F: Shard> MaintainedFilter<F> {
         self.upkeep.has_work.notify_one();
         while work.has_thread {
             let tried = work.tried;
-            // In the order of locks, `is_open` takes a lock that comes before this one.
+            // `is_open` takes a lock that comes before this one in the order of locks, so release
+            // this one.
             drop(work);
             let is_open = is_open();
             work = self.upkeep.work();

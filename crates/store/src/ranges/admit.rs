@@ -102,7 +102,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let admitted = admit();
         if admitted.is_err() {
             for &member in &new[..inserted] {
-                // The member is still in the filter, because its stripe is locked.
+                // Ignore the result: the stripe is locked, so the member is still in the filter.
                 let _ = filter.remove_trusting(member);
             }
         }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remaining_returns_the_parts_between_the_numbers() {
+    fn span_without_numbers_is_split_around_them() {
         let remaining = |numbers: &[u128]| -> Vec<(u128, u128)> {
             let numbers: Vec<Number<u8>> = numbers.iter().map(|&n| Number::new(n)).collect();
             let parts = remaining(Span { first: 3, last: 9 }, &numbers);

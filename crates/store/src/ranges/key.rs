@@ -223,7 +223,7 @@ mod tests {
         }
 
         #[test]
-        fn stored_numbers_keep_the_order(a in any::<u64>(), b in any::<u64>()) {
+        fn stored_numbers_sort_like_keys(a in any::<u64>(), b in any::<u64>()) {
             let bytes = |key| Number::<u64>::new(u128::from(key)).to_bytes();
             prop_assert_eq!(bytes(a).cmp(&bytes(b)), a.cmp(&b));
         }
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_with_too_many_bits_are_refused() {
+    fn keys_whose_numbers_have_too_many_bits_are_refused() {
         assert!(Span::one(Liar(255)).is_ok() && Span::one(Liar(256)).is_err());
         assert!(Span::of(&(Liar(3)..Liar(256))).is_ok());
         assert!(Span::of(&(Liar(3)..=Liar(256))).is_err());
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_end_at_partition_borders() {
+    fn pieces_of_a_span_end_at_partition_borders() {
         let pieces = |first, last, bits| -> Vec<(u128, u128)> {
             let span = Span { first, last };
             let pieces: Vec<_> = span.pieces(bits).map(|span| (span.first, span.last)).collect();

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn insert_leaves_other_partitions_alone() {
+    fn insert_does_not_change_spans_of_other_partitions() {
         let mut mistakes = Mistakes::default();
         for partition in [6, 7, 8] {
             let inserted = mistakes.insert(Hash::from_u128(partition), span(3, 5));
@@ -204,7 +204,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn unmarked_records_equal_the_spans(steps in prop::collection::vec((0u8..60, 0u8..9, 0u8..8), 0..60)) {
+        fn records_equal_the_spans_unless_marked_as_outdated(
+            steps in prop::collection::vec((0u8..60, 0u8..9, 0u8..8), 0..60)
+        ) {
             let mut mistakes = Mistakes::default();
             let mut backend = BTreeMap::new();
             let all_hashes = Hash::MIN..=Hash::MAX;
@@ -222,7 +224,8 @@ mod tests {
                     }
                     5 => { mistakes.evict(HERE, first); }
                     _ => {
-                        // The write succeeds, fails before it is done, or fails after it is done.
+                        // Depending on `length`, the write fails before it is done, fails after it
+                        // is done, or succeeds.
                         let outdated: Vec<_> = mistakes.outdated(&all_hashes).collect();
                         for &(place, last) in &outdated {
                             mistakes.writing(place);
@@ -255,7 +258,8 @@ mod tests {
                 prop_assert_eq!(all(&loaded), all(&mistakes));
                 prop_assert_eq!(loaded.marked(), 0);
             }
-            // The records may overlap after failed writes. Then the joined spans are written.
+            // After failed writes, records may overlap. Then loading joins their spans, which are
+            // written here.
             for (place, last) in loaded.outdated(&all_hashes) {
                 match last {
                     Some(last) => { backend.insert(place, last); }

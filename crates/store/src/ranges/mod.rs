@@ -117,7 +117,7 @@ pub struct RangeStore<K: StoredKey, B: Backend> {
 }
 
 impl_upkeep!([K: StoredKey, B: Backend] RangeStore<K, B>, storage, |store| {
-    // If this fails, nothing else is lost, and the records are written later.
+    // A failure loses nothing, because the records are written later.
     let _ = store.flush_records();
 });
 
@@ -173,9 +173,9 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     }
 
     fn finish(&mut self) -> Result<()> {
-        // A saved filter relies on the records of its repairs.
+        // Save the filter only if the records of its repairs are written.
         let has_records = self.is_ready && self.flush_records().is_ok();
-        // After a panic, the filter may be half changed.
+        // After a panic, the filter may be half changed, so don't save it.
         let is_exact = has_records && !self.stripes.is_poisoned();
         let is_outdated = self.is_outdated.load(Ordering::Acquire);
         let filter = &self.filter;

@@ -113,7 +113,7 @@ impl OpenOptions {
             counters: Counters::new(),
         };
         store.load_mistakes()?;
-        // A new store has no members that could be missing from the filter.
+        // A new store has no members, so its empty filter is ready.
         if !is_ready {
             store.recover()?;
         }

@@ -97,7 +97,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             (current.capacity, current.filter.load())
         };
         let (capacity, load) = state();
-        // If only one place in the filter is full, a new one of the same size may be full there, too.
+        // If only one place in the filter is full, a new filter of the same size may be full there,
+        // too. So double the capacity.
         let is_full_somewhere = is_due && load <= ROOMY;
         self.replace(locked, if is_full_somewhere { doubled(capacity) } else { capacity })?;
         let (capacity, load) = state();
@@ -293,7 +294,7 @@ pub(super) fn adapt<K: StoredKey>(
     span: Span,
     members: &[Number<K>],
 ) -> Result<Option<u64>, AdaptError> {
-    // A failed write may have made a kept mistake a member.
+    // A write that failed may have made a kept mistake a member.
     if members.iter().any(|member| span.contains(member.number())) {
         return Ok(None);
     }

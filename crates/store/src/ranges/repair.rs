@@ -201,7 +201,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let before = (mistakes.len(), mistakes.marked());
         let changed = change(mistakes);
         let update = |total: &AtomicUsize, before, now| {
-            // Wraps around if there are fewer now.
+            // If there are fewer now, the difference wraps around, and so does the sum. So the
+            // total is right.
             total.fetch_add(usize::wrapping_sub(now, before), Ordering::Relaxed);
         };
         update(&self.mistakes, before.0, mistakes.len());

@@ -115,7 +115,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         batch.remove(Keyspace::Keys, &bytes);
         batch.remove(Keyspace::Members, layout::member_key(self.hash(number), &bytes));
         let removed = self.storage.write(&batch);
-        // If the removal failed, the backend may still have the key.
+        // If the removal failed, the backend may still have the key, so the filter must keep it.
         let is_ghost = || {
             removed.is_err()
                 || self.filter_mut().filter.remove_trusting(Number::new(number)).is_err()

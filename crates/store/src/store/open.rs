@@ -73,12 +73,13 @@ impl OpenOptions {
         let is_wanted = |filter: &Concurrent<F>| filter.stats().memory <= memory;
         let Opened { storage, filter, is_restored, sizing } =
             opening.finish(empty, Sizing::build_empty, restore, is_wanted)?;
-        // A new store has no members that could be missing from the filter.
+        // A new store has no members, so its empty filter is ready.
         let is_ready = is_restored || identity.is_new;
         let sizes = sizing.shard_sizes::<F>(filter.shards(), sizing.remainder_bits::<F>()?);
         let maintained =
             MaintainedFilter::new(filter, is_ready, sizes, self.found_mistakes(self.mistakes_kept));
-        // A filter that was saved, or that is new, is complete.
+        // In the merged layout, the listing of members is always complete. In the split layout, it
+        // is known to be complete only if the filter was saved or the store is new.
         maintained.set_complete(is_ready || layout == Layout::Merged);
         let inner = Inner {
             storage,
@@ -95,8 +96,8 @@ impl OpenOptions {
         }
         let has_thread = self.background_share > 0.0;
         if !has_thread {
-            // Do this before another thread can own the store: this reads the backend, and if that
-            // panics, the other thread would keep the backend claimed.
+            // Count before another thread can own the store. Counting reads the backend, which may
+            // panic. Then the other thread would keep the backend claimed.
             inner.count_records();
         }
         let rebuilding = (!is_ready).then(|| inner.start_rebuild(self.progress.clone()));

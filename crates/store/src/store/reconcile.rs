@@ -41,7 +41,8 @@ impl<B: Backend, F: Shard> Inner<B, F> {
     pub(super) fn find_difference(&self) -> Result<Option<&'static str>> {
         for difference in self.compared() {
             let Some(difference) = difference? else { continue };
-            // During the comparison, another thread may have been writing or removing the key.
+            // Another thread may have been writing or removing the key during the comparison. So
+            // look again under the lock.
             let is_still = || self.is_still(&difference);
             if self.maintained.while_locked(difference.hash, is_still)? {
                 return Ok(Some(if difference.is_unlisted {

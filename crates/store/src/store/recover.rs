@@ -113,7 +113,8 @@ impl<B: Backend, F: Shard> Store<B, F> {
 
     pub(super) fn finish(&mut self) -> Result<()> {
         if let Some(rebuilding) = self.rebuilding.take() {
-            // If the progress callback owns the store, its thread would wait for itself.
+            // If the progress callback owns the store, this is the rebuilding thread, which must
+            // not wait for itself.
             if !self.inner.is_rebuilt_here() {
                 // If the thread panicked, some shards aren't ready, and nothing is saved.
                 let _ = rebuilding.join();
@@ -121,17 +122,18 @@ impl<B: Backend, F: Shard> Store<B, F> {
         }
         let maintained = &self.inner.maintained;
         if let Some(tending) = self.tending.take() {
-            // A shard that is being rebuilt is finished. The others are due again at the next open.
+            // The thread finishes the shard that it is rebuilding. Other due shards are due again
+            // at the next open.
             maintained.stop();
-            // The thread catches panics.
+            // The thread catches panics, so joining it doesn't fail.
             let _ = tending.join();
         }
-        // If this thread panics, the backend may be the cause.
+        // If this thread is panicking, the backend may be the cause, so don't rebuild from it.
         if self.inner.storage.may_save_filter() && !panicking() {
             // If a shard can't be rebuilt, nothing is saved.
             let _ = maintained.rebuild_without_ghosts(&*self.inner);
         }
-        // A saved filter relies on the records of its repairs.
+        // Save the filter only if the records of its repairs are written.
         let has_records = maintained.flush_records(&*self.inner).is_ok();
         let is_exact = maintained.is_exact() && has_records;
         let is_changed = maintained.is_changed();
@@ -174,7 +176,8 @@ impl<B: Backend, F: Shard> Inner<B, F> {
     ) -> Result<JoinHandle<()>> {
         let inner = Arc::clone(self);
         let spawned = Builder::new().name(REBUILD_THREAD.into()).spawn(move || {
-            // The backend or the callback may panic.
+            // If the rebuild fails, or if the backend or the callback panics, the rest is done
+            // later.
             let unfinished = scopeguard::guard((), |()| inner.maintained.recover_later());
             let rebuilt = inner.rebuild_at_open(progress.as_deref());
             if let Err(error) = rebuilt {

@@ -79,7 +79,8 @@ impl<B: Backend, F: Shard> Store<B, F> {
                 inner.put_chunk(&chunk, write)
             })
         })?;
-        // The filter may have grown for pairs that were there before. Then shards can shrink again.
+        // `expect_members` may have made room for pairs that were there before. Let those shards
+        // shrink again.
         inner.maintained.review_all();
         self.sync()?;
         Ok(count)

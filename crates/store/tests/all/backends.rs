@@ -647,8 +647,8 @@ fn a_backup_needs_an_empty_directory<B: Open>() {
     let names = |path: &Path| std::fs::read_dir(path).unwrap().count();
     assert_eq!(names(target.path()), 1, "no lock file is left in a foreign directory");
     assert!(matches!(backend.backup(directory.path()), Err(BackendError::Occupied { .. })));
-    // A backup replaces the unfinished files that a killed backup left beside its lock file.
-    // Without a lock file, files with the same names aren't ours and must stay.
+    // A backup may replace unfinished files that a killed backup left beside its lock file. Without
+    // a lock file, files with the same names aren't ours and must stay.
     let target = tempfile::tempdir().unwrap();
     for engine in ["fjall", "redb"] {
         std::fs::write(target.path().join(format!("{engine}.new")), "half").unwrap();

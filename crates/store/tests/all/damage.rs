@@ -165,7 +165,7 @@ fn store_cannot_be_opened_twice() {
 /// After a journal is lost, the map of keys and the reverse map may differ. No key is ever missing, and in
 /// the end both maps are equal again.
 #[test]
-fn maps_that_differ_are_made_equal() {
+fn key_map_and_reverse_map_that_differ_are_made_equal() {
     let backend = Arc::new(MemoryBackend::new());
     let open =
         || -> Store<_> { options(Layout::Split).open_with(Arc::clone(&backend), None).unwrap() };
@@ -307,7 +307,7 @@ fn unlist(backend: &MemoryBackend, number: u32) {
 }
 
 #[test]
-fn maps_that_lack_the_same_number_of_keys_are_made_equal() {
+fn maps_that_lack_equally_many_but_different_keys_are_made_equal() {
     for unlisted in 0..40 {
         let backend = with_sixty_keys();
         unlist(&backend, unlisted);
@@ -343,7 +343,7 @@ impl<F: Fn() + Send + Sync + 'static> Backend for Reading<F> {
     fn range(&self, space: Keyspace, bounds: Bounds<'_>) -> Scan<'_> {
         let pairs = self.backend.range(space, bounds);
         if space == Keyspace::Keys && !self.is_read.swap(true, SeqCst) {
-            // The scan has read the first keys, but not the last.
+            // Call `then` after the scan has read the first key, but before it reads the last one.
             return Box::new(pairs.inspect(|pair| {
                 if *pair.as_ref().unwrap().0 == key(0) {
                     (self.then)();

@@ -153,7 +153,8 @@ fn check(backend: impl Backend, layout: Layout, files: &Path, facts: &Facts) {
     let facts = Facts { repaired: BTreeSet::new(), rebuilds: 0, ..facts.clone() };
     let mut known = Known { store, facts };
     (0..KEYS).for_each(|key| known.get(key).unwrap());
-    // Every key is found, and after ghosts are cleared the filter holds nothing else.
+    // The lookups found every key. After a rebuild, which clears ghosts, the filter holds nothing
+    // else.
     known.store.rebuild().unwrap();
     let pairs: Vec<_> = known.store.iter().map(Result::unwrap).collect();
     assert!(pairs.iter().all(|(key, _)| known.facts.possible[&key[0]] != BTreeSet::from([None])));
@@ -213,7 +214,7 @@ fn run(layout: Layout, fault: Fault, plan: impl Fn(&Faulty), is_single: bool) ->
     backend.heal();
     backend.reopen().unwrap();
     facts.is_late = false;
-    // A crash may lose the records of the last repairs, and the repairs with them.
+    // A crash may lose the records of the last repairs, and with them the repairs.
     let crashed = Facts { repaired: BTreeSet::new(), ..facts.clone() };
     check(copy(backend.inner()), layout, copy_files(files.path()).path(), &crashed);
     if !is_single {
@@ -299,7 +300,8 @@ fn puts_succeed_after_a_kept_mistake_became_a_member() {
         let mistakes: Vec<u8> = (20..140).filter(is_mistake).take(8).collect();
         assert!(!mistakes.is_empty());
         for &key in &mistakes {
-            // Let each operation of the put fail in turn. The last one is the write.
+            // Let each operation of the put fail in turn, after it is done. The last one is the
+            // write, after which the key is found.
             let mut n = 0;
             while store.get(&[key]).unwrap().is_none() {
                 backend.fail_at(n, Fault::After);

@@ -79,8 +79,8 @@ fn check_points<B: Backend, F: Shard>(store: &Store<B, F>, keys: u16) {
 fn check_kept<F: Shard>(name: &str, layout: Layout) {
     let _deadline = twiceshy_deadline::Deadline::new();
     let Fixture { directory, backend, scans } = Fixture::load(name);
-    // A background thread would rebuild shards with different sizes, for which other keys are
-    // mistakes.
+    // A background thread would rebuild shards with different sizes, and then different keys would
+    // be mistakes.
     let options = OpenOptions::new().create(false).layout(layout).background_share(0.0);
     let store: Store<_, F> = options.open_with(backend, Some(directory.path())).unwrap();
     assert_eq!(scans.load(Ordering::Relaxed), 0, "the saved filter is used");
@@ -89,7 +89,7 @@ fn check_kept<F: Shard>(name: &str, layout: Layout) {
     // Shards get fresh remainders, and their removals leave traces from then on.
     assert_eq!(store.tend().unwrap(), store.stats().shards);
     store.rebuild().unwrap();
-    // The rebuilt shards make other mistakes, and may have no room for their repairs.
+    // The rebuilt shards make different mistakes, and may have no room for their repairs.
     let mut before = u64::MAX;
     while store.stats().false_positives != before {
         before = store.stats().false_positives;
@@ -171,7 +171,7 @@ fn doubled_filter_of_an_earlier_version_regains_long_remainders() {
     let mut files = fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().path());
     let file = files.find(|file| file.extension().is_some_and(|end| end == "snapshot")).unwrap();
     filter.save(&file).unwrap();
-    // The record of the saved filter ends with the length and the last 64 bytes of the file.
+    // The backend's entry for the saved filter ends with the file's length and its last 64 bytes.
     let bytes = fs::read(&file).unwrap();
     let mut meta = backend.range(Keyspace::Meta, (Unbounded, Unbounded)).map(Result::unwrap);
     let (key, record) = meta.find(|(key, _)| &key[..] == b"clean").unwrap();

@@ -100,7 +100,7 @@ fn journal_that_is_cut_off_yields_the_batches_before_the_cut() {
             cuts.map(|cut| bytes[..cut].to_vec()).collect()
         },
         |i, found| {
-            // Each cut is in the middle of a batch, one batch earlier than the cut before.
+            // Each cut is in the middle of a batch, one batch earlier than the previous cut.
             let expected = BATCHES.saturating_sub(i as u8);
             let found = found.unwrap();
             assert!(found.abs_diff(expected) <= 1, "cut {i}: {found}");

@@ -190,8 +190,8 @@ fn kill_again_and_again(engine: &str, levels: &Levels) {
 
         let backend = open(engine, directory.path()).unwrap();
         let found = last_batch(&*backend);
-        // A batch that isn't eventual makes all batches before it durable. So does closing the
-        // backend.
+        // A batch that isn't eventual makes all batches before it durable. Closing the backend does
+        // so, too.
         let durable = (written + 1..=last)
             .rfind(|&number| (levels.durability)(number) > Durability::Eventual)
             .unwrap_or(written);
@@ -361,7 +361,8 @@ mod store {
         }
 
         fn check(&self, store: &Store<FjallBackend>) {
-            // A kill loses the records of the last repairs. Each may cost one visit to the backend.
+            // A kill loses the records of the last repairs. Each of these mistakes may cost one
+            // more visit to the backend.
             let visits = || {
                 let before = store.stats().backend_gets;
                 for key in &self.repaired {

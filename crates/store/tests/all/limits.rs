@@ -29,7 +29,7 @@ fn open(options: &OpenOptions, backend: &Arc<MemoryBackend>, directory: &Path) -
 
 /// A store that is reopened with less memory gets shorter remainders.
 #[test]
-fn tend_ends_when_a_store_is_reopened_with_less_memory() {
+fn tend_terminates_if_a_store_is_reopened_with_less_memory() {
     const MEMBERS: u64 = 200_000;
     let _deadline = Deadline::new();
     let (backend, directory) = (Arc::default(), tempfile::tempdir().unwrap());
@@ -52,7 +52,7 @@ fn tend_ends_when_a_store_is_reopened_with_less_memory() {
 
 /// Near the limit, a shard can neither grow nor repair all recorded mistakes from the start.
 #[test]
-fn tend_ends_when_repairs_fill_a_store_near_its_limit() {
+fn tend_terminates_if_repairs_fill_a_store_near_its_limit() {
     const LIMIT: u64 = 256 << 10;
     let _deadline = Deadline::new();
     let store: Tried = options().memory(LIMIT).open_with(Arc::default(), None).unwrap();

@@ -250,7 +250,7 @@ fn second_store_is_refused<S: Subject>() {
 }
 
 #[test]
-fn backend_takes_one_store_at_a_time() {
+fn backend_can_have_only_one_open_store() {
     with_each!(second_store_is_refused);
 }
 
@@ -398,7 +398,7 @@ fn damaged_identity_is_noticed<S: Subject>() {
         ];
         assert!(opened.iter().all(Result::is_err), "bit {bit}");
     }
-    // The identity record of the previous format has no check value.
+    // In the previous format, a store's identity has no check value.
     let old = [&2u32.to_be_bytes(), &record[4..record.len() - 16]].concat();
     set_meta(&filled, b"store", &old);
     assert!(has_all(&S::open(&filled, None).unwrap()));
@@ -435,7 +435,8 @@ fn rebuild_of_a_range_store_first_invalidates_the_saved_filter() {
     Ranges::open(&backend, Some(directory.path())).unwrap().close().unwrap();
     assert!(meta(&backend, b"clean").is_some());
     let store = Ranges::open(&backend, Some(directory.path())).unwrap();
-    // The first operation of a rebuild, which removes the record, succeeds. All later ones fail.
+    // The first operation of a rebuild succeeds: it removes the backend's entry for the saved
+    // filter.
     backend.fail_from(1, Fault::Before);
     assert!(store.0.rebuild().is_err());
     backend.heal();
@@ -498,7 +499,7 @@ fn directory_with_other_files_is_refused() {
 
 /// If a mistake can't be kept, no member is in doubt, and the filter is still saved.
 #[test]
-fn filter_is_saved_although_a_mistake_could_not_be_kept() {
+fn filter_is_saved_even_if_a_mistake_could_not_be_kept() {
     let backend = faulty(MemoryBackend::new());
     let directory = tempfile::tempdir().unwrap();
     let options = crate::common::options(Layout::Merged);
@@ -541,7 +542,8 @@ fn filter_is_not_saved_after_a_panic() {
     store.add_many(List::Yes, (0..20u8).map(|key| [key])).unwrap();
     let listed = || backend.inner().range(Keyspace::Mistakes, (Unbounded, Unbounded)).count();
     for key in 20..100u8 {
-        // Let each operation panic in turn until the last one, the write, is done.
+        // Let each operation of the addition panic in turn. The last one is the write, which is
+        // done before the panic.
         let before = listed();
         for n in (0..).take_while(|_| listed() == before) {
             backend.fail_at(n, Fault::Panic);

@@ -54,7 +54,8 @@ fn check_rebuilds<F: Shard>(seeds: u64) {
     let _deadline = Deadline::new();
     for (seed, layout) in (0..seeds).flat_map(|seed| LAYOUTS.map(|layout| (seed, layout))) {
         let backend = Arc::new(Hooked::default());
-        // With room for all keys, no write has to wait for the rebuild that it interrupts.
+        // There is room for all keys. Otherwise a write in the hook could wait for the rebuild that
+        // has called the hook.
         let options = options(layout).capacity(4 * KEYS as usize).shards(2);
         let store: Arc<Store<_, F>> =
             Arc::new(options.open_with(Arc::clone(&backend), None).unwrap());
@@ -73,7 +74,7 @@ fn check_rebuilds<F: Shard>(seeds: u64) {
                 let expected = model.pairs.get(&key).map(|value| value.to_be_bytes());
                 assert_eq!(found.as_deref(), expected.as_ref().map(|value| &value[..]), "{key}");
             }
-            // While the model is locked, the hook writes nothing.
+            // While the model is locked, the hook writes nothing, so the store can be validated.
             store.validate().unwrap();
             assert_eq!(store.stats().ghosts_left, 0, "every write has succeeded");
             drop(model);
@@ -111,35 +112,44 @@ fn filled(options: &OpenOptions) -> Arc<FaultyBackend<MemoryBackend>> {
     backend
 }
 
+/// Options for each layout, with and without a background thread. Says which have one.
+fn recovering() -> impl Iterator<Item = (OpenOptions, bool)> {
+    let both = |layout| [(options(layout).background_share(1.0), true), (options(layout), false)];
+    LAYOUTS.into_iter().flat_map(both)
+}
+
 /// Waits until all shards are ready, and checks the filter.
-fn check_recovery(store: &Store<Arc<FaultyBackend<MemoryBackend>>>) {
+fn check_recovery(store: &Store<Arc<FaultyBackend<MemoryBackend>>>, has_thread: bool) {
     while store.stats().shards_ready < store.stats().shards {
+        if !has_thread {
+            store.tend().unwrap();
+        }
         sleep(Duration::from_millis(5));
     }
     store.validate().unwrap();
 }
 
 #[test]
-fn build_that_fails_when_a_store_is_opened_is_tried_again() {
+fn filter_build_that_fails_at_open_is_tried_again() {
     let _deadline = Deadline::new();
-    for options in LAYOUTS.map(options) {
+    for (options, has_thread) in recovering() {
         let backend = filled(&options);
         backend.fail_scans(true);
         let mut store = options.open_with(Arc::clone(&backend), None).unwrap();
         store.wait_until_ready().unwrap_err();
         backend.heal();
-        check_recovery(&store);
+        check_recovery(&store, has_thread);
     }
 }
 
 #[test]
-fn build_that_panics_when_a_store_is_opened_is_finished() {
+fn filter_build_that_panics_at_open_is_finished_later() {
     let _deadline = Deadline::new();
-    for options in LAYOUTS.map(options) {
+    for (options, has_thread) in recovering() {
         let backend = filled(&options);
         let options = options.on_progress(|_| panic!("a bug in the callback"));
         let mut store = options.open_with(backend, None).unwrap();
         catch_unwind(AssertUnwindSafe(|| store.wait_until_ready())).unwrap_err();
-        check_recovery(&store);
+        check_recovery(&store, has_thread);
     }
 }

@@ -148,8 +148,8 @@ fn no_mistake_comes_back_when_a_ghost_is_put_again() {
         let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
         let store: Store<_> = open(&roomy(layout), Arc::clone(&backend));
         for n in 0..800 {
-            // The write is the put's last operation. For an absent key, it is the only one, unless
-            // the key is a mistake.
+            // Fail each operation of the put in turn, until the write itself fails and leaves a
+            // ghost. The write is the last operation.
             for at in (0..).take_while(|_| store.stats().ghosts_left <= n) {
                 backend.fail_at(at, Fault::Before);
                 assert!(store.put(&key(n), b"").is_err());
@@ -218,7 +218,7 @@ fn no_mistake_comes_back_after_a_clean_restart() {
         let store = open();
         assert_eq!(store.stats().mistakes, found.len() as u64);
         assert_eq!(mistakes(&store, found.iter().copied()), []);
-        // The restored filter still shows where its repairs are.
+        // The restored filter still has the traces of its repairs.
         (0..800).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
         store.put_many((0..800).map(|n| (key(n), b""))).unwrap();
         store.put_many((800..1000).map(|n| (key(n), b""))).unwrap();
@@ -253,7 +253,7 @@ fn saved_filter_stays_valid_after_mistakes_and_a_kill() {
             assert_eq!(mistakes(&store, found.iter().copied()), []);
             store.validate().unwrap();
         }
-        // A write of a member invalidates it.
+        // A write of a member invalidates the saved filter.
         store.put(&key(0), b"").unwrap();
         let killed = copy_files(files.path());
         let mut store: Store<_> = options.open_with(copy(&*backend), Some(killed.path())).unwrap();
@@ -366,7 +366,7 @@ fn mistakes_repaired_during_a_rebuild_do_not_come_back() {
     let hook = {
         let (store, found) = (Arc::downgrade(&store), Arc::clone(&found));
         move || {
-            // Lookups scan, too.
+            // The lookups below scan, too, and call this hook again. Ignore these calls.
             let (Some(store), Ok(mut found)) = (store.upgrade(), found.try_lock()) else { return };
             if found.is_none() {
                 *found = Some(mistakes(&store, 3000..5000));
@@ -427,12 +427,12 @@ fn lookup_does_not_wait_for_a_writer() {
     let found = thread::scope(|scope| {
         scope.spawn(|| store.put_many((500..700).map(|n| (key(n), b""))).unwrap());
         is_stuck.recv().unwrap();
-        // This would hang if lookups waited.
+        // This would hang if lookups waited for the writer.
         let found = mistakes(&store, 1000..1100);
         let stats = store.stats();
         assert!(found.len() > 5 && stats.repairs < found.len() as u64, "{stats:?}");
         assert_eq!((stats.repairs_failed, stats.repairs_skipped), (0, 0));
-        // A mistake that waits isn't queued twice.
+        // A mistake that waits for its repair isn't queued twice.
         assert_eq!(
             mistakes(&store, found.iter().copied()).len(),
             found.len() - stats.repairs as usize
@@ -480,7 +480,7 @@ fn recorded_mistakes_come_back_only_if_new_members_collide_with_them() {
                 break;
             }
         }
-        // Some repairs were skipped, because a shard had no room.
+        // Some repairs were skipped, because a shard had no room. Make room, and repeat them.
         while !mistakes(&store, found.iter().copied()).is_empty() {
             store.tend().unwrap();
         }
@@ -517,7 +517,7 @@ fn unrecorded_mistakes_seldom_come_back_after_a_crash() {
         store.tend().unwrap();
         assert!(recorded.len() > 100 && records(&*backend) >= recorded.len() * 9 / 10);
         let written = records(&*backend);
-        // These mistakes, too, are those of a filter that was rebuilt.
+        // Find these mistakes with a filter that is built at opening, like the filters below.
         let store: Store<_> = open(&options, copy(&*backend));
         let unrecorded = mistakes(&store, 20_000..60_000);
         let stats = store.stats();

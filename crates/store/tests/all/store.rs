@@ -144,7 +144,7 @@ impl<F: Shard> Checked<F> {
 
     fn check_visits(&mut self, number: u16, before: &Stats) {
         let after = self.store.stats();
-        // The records of the last mistakes wait in memory.
+        // The limit doesn't count the records that wait in memory. There are at most 1024 of them.
         assert!(after.mistakes <= (self.place.mistakes_kept as u64).saturating_add(1024));
         if self.place.forgets {
             return;
@@ -204,7 +204,7 @@ impl<F: Shard> Checked<F> {
     }
 
     fn get_many(&mut self, numbers: &[u16]) {
-        // No key is looked up twice.
+        // Look each key up alone first, so that `check_visits` sees the mistakes.
         for &number in numbers {
             self.get(number);
         }
@@ -218,7 +218,8 @@ impl<F: Shard> Checked<F> {
     fn reopen(self) -> Self {
         let Self { store, mut place, model, mut mistakes, rebuilds } = self;
         let Stats { shards, rebuilds: now, has_background_thread, .. } = store.stats();
-        // Closing may wait for a rebuild.
+        // If a shard was rebuilt, or may be rebuilt while the store closes, it may make mistakes
+        // again.
         if now > rebuilds || has_background_thread {
             mistakes.clear();
         }
@@ -363,7 +364,7 @@ fn tiny_filter_grows_during_one_large_batch() {
         let mistakes = store.stats().mistakes;
         assert!(mistakes > 20 && store.stats().members == 20_000);
         drop(store);
-        // From now on, fewer mistakes are kept.
+        // From now on, the store keeps fewer mistakes.
         let mut store: Store<_> =
             options.clone().mistakes_kept(20).open_with(Arc::clone(&backend), None).unwrap();
         store.wait_until_ready().unwrap();
@@ -429,7 +430,7 @@ fn filter_of_one_block_loses_no_member() {
 
 /// A mistake that becomes a member is removed from the backend when its shard is rebuilt.
 #[test]
-fn new_member_is_removed_from_the_mistakes() {
+fn mistake_that_became_a_member_is_removed_by_a_rebuild() {
     for layout in crate::common::LAYOUTS {
         let backend = Arc::new(MemoryBackend::new());
         let options = crate::common::options(layout).capacity(200);
@@ -539,7 +540,7 @@ fn a_batch_with_a_too_long_key_or_value_writes_nothing() {
         let (long, longest) = (vec![1; 65_531], vec![1; 65_530]);
         assert!(matches!(store.put(&long, b""), Err(StoreError::KeyTooLong { bytes: 65_531 })));
         assert!(store.put(&long, b"").unwrap_err().to_string().contains("65530"));
-        // Zeroed pages that are never touched take no memory.
+        // This value takes no memory, because its zeroed pages are never touched.
         let value = vec![0; twiceshy_store::backend::MAX_VALUE_BYTES + 1];
         assert!(store.put_many([(&b"a"[..], &b"1"[..]), (b"b", &value)]).is_err());
         assert_eq!((store.get(&long).unwrap(), store.delete(&long).unwrap()), (None, false));
@@ -594,7 +595,7 @@ fn eventual_store_on_redb_loses_only_its_last_writes() {
         check(&store, first, first);
         for n in first..first + 200 {
             store.put(&key(n), &n.to_be_bytes()).unwrap();
-            // An absent key may be a mistake, which is kept eventually, too.
+            // An absent key may be a mistake. Its record is written eventually, too.
             assert_eq!(store.get(&key(1000 + n)).unwrap(), None);
             let synced = first + 100;
             if n == synced {

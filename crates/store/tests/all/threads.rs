@@ -128,7 +128,8 @@ fn run_threads_and_check_values<F: Shard>() -> Vec<Stats> {
 #[test]
 fn threads_lose_no_write() {
     for stats in run_threads_and_check_values::<QuotientFilter>() {
-        // Where there is no room for a tombstone, a removed member stays as a ghost until a rebuild.
+        // If there is no room for a tombstone, a removed member stays as a ghost until a rebuild.
+        // That doesn't count as a failed repair.
         assert_eq!(stats.repairs_failed, 0);
     }
 }
@@ -273,7 +274,7 @@ fn interleave(
     *backend.hook.lock().unwrap() = Some((at, Box::new(hook)));
     thread::scope(|scope| {
         scope.spawn(|| one(&store));
-        // If the operation isn't stopped, there is nothing to interleave with.
+        // If `one` never reaches the hook, there is nothing to interleave with.
         let _ = is_stopped.recv_timeout(Duration::from_millis(200));
         other(&store);
         let _ = done.send(());
@@ -307,7 +308,7 @@ fn concurrent_put_and_delete_of_one_key_lose_no_member() {
 /// The member that caused a mistake is removed between the lookup and the repair, so there is nothing to
 /// repair. When it is put again, the mistake is made once more, and is repaired for good.
 #[test]
-fn mistake_whose_member_was_removed_is_repaired_when_made_again() {
+fn mistake_is_repaired_when_the_member_that_causes_it_returns() {
     let backend = Arc::new(Hooked::default());
     let store: Arc<Store<_>> =
         Arc::new(options(Layout::Merged).open_with(Arc::clone(&backend), None).unwrap());
@@ -344,7 +345,7 @@ fn thread_that_builds_the_filter_can_drop_the_store() {
     let backend = Arc::new(MemoryBackend::new());
     let open = |options: OpenOptions| -> Store<_> {
         loop {
-            // The thread owns the backend until its work ends.
+            // The thread that builds the filter owns the backend until its work ends, so try again.
             match options.open_with(Arc::clone(&backend), None) {
                 Err(StoreError::Backend(BackendError::Claimed)) => thread::yield_now(),
                 opened => return opened.unwrap(),
@@ -513,8 +514,8 @@ fn reads_and_writes_work_while_the_filter_is_built() {
             check(&store);
             go.send(()).unwrap();
             store.wait_until_ready().unwrap();
-            // The new filter has repaired all mistakes from the start. Only new members can have brought
-            // some of them back.
+            // The new filter has repaired all of these mistakes from the start. Only new members
+            // can have brought some of them back.
             let gets = || {
                 let before = store.stats().backend_gets;
                 for &n in &mistakes {

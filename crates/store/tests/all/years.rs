@@ -361,7 +361,7 @@ fn few_replayed_mistakes_come_back_after_a_rotation() {
             }
         }
         if asked % PERIOD == 0 {
-            // During these queries, the load was at most what it is now.
+            // During these queries, the load was at most as high as now.
             let load = store.stats().load;
             expected += (1.0 + 1.0 / load) * RATE * PERIOD as f64;
             store.tend().unwrap();
@@ -465,7 +465,7 @@ fn rate_rises_so_that_memory_stays_within_its_limit() {
 }
 
 #[test]
-fn tend_ends_at_every_size_if_memory_is_limited() {
+fn tend_terminates_at_every_size_if_memory_is_limited() {
     let _deadline = Deadline::new();
     let options = options().memory(256 << 10).background_share(0.0);
     let store: Store<_> = options.open_with(MemoryBackend::new(), None).unwrap();

@@ -25,7 +25,7 @@ pub(super) fn opened<B: Backend, F: Shard>(
     style: &Style,
 ) -> Box<dyn Target> {
     if style.waits {
-        // The store works without its filter, too.
+        // Ignore the error, because the store works without its filter, too.
         let _ = store.wait_until_ready();
     }
     Box::new(Points { store, style: style.clone() })

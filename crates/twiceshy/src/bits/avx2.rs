@@ -24,7 +24,7 @@ pub(super) fn balanced(plus: u32, minus: u32, more: u32) -> u32 {
         let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(word.cast_signed()), bytes);
         _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bits), bits)
     };
-    // Running sums within 64 bits, then 128 bits, then all bits.
+    // Compute running sums within 64 bits, then within 128 bits, then over all bits.
     let sums = _mm256_sub_epi8(spread(minus), spread(plus));
     let sums = _mm256_add_epi8(sums, _mm256_slli_epi64::<8>(sums));
     let sums = _mm256_add_epi8(sums, _mm256_slli_epi64::<16>(sums));

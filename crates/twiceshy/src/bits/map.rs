@@ -77,7 +77,7 @@ mod tests {
     use crate::{Frozen, Hash, QuotientFilter, Snapshot};
 
     #[test]
-    fn mapped_file_is_unchanged_after_replacement() {
+    fn mapped_file_keeps_its_contents_when_the_file_is_replaced() {
         let path = std::env::temp_dir().join(format!("twiceshy-map-{}", std::process::id()));
         let filter = |key: u128| {
             let mut filter = QuotientFilter::builder().capacity(100).build().unwrap();

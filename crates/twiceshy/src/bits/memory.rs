@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn aligned_bytes_begin_at_a_line() {
+    fn aligned_bytes_begin_at_a_cache_line() {
         for size in [0, 1, LINE - 1, LINE, 10_001] {
             let mut bytes = AlignedBytes::zeroed(size).unwrap();
             assert!(bytes.as_ref().iter().all(|&byte| byte == 0));

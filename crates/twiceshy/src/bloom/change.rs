@@ -76,7 +76,8 @@ impl AdaptiveBloomFilter {
         if hashes.len() as u64 <= room {
             return true;
         }
-        // A member whose cells are all set, by others or by those before it, takes no room.
+        // A member takes no room if all its cells are set, either in the filter or by hashes before
+        // it.
         let mut set = HashSet::new();
         let takes_room = |&&hash: &&Hash| {
             let (probes, before) = (self.first.probes(hash), set.len());

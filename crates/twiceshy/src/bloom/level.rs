@@ -168,7 +168,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn function_probes_only_its_part(value: u128, cells in 1u64..1 << 40, number in 1u32..12) {
+        fn each_hash_function_probes_only_its_part_of_the_bits(
+            value: u128, cells in 1u64..1 << 40, number in 1u32..12
+        ) {
             let hash = Hash::from_u128(value);
             for number in [0, number] {
                 // The test computes bits but doesn't read them, so a level of few cells can have

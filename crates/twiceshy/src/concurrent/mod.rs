@@ -154,19 +154,12 @@ impl<F: PlainShard> Concurrent<F> {
             sum.repairs = sum.repairs.saturating_add(of_shard.repairs);
             sum.load += of_shard.load * slots_of_shard;
             slots += slots_of_shard;
-            // A random query is equally likely to go to any shard.
+            // A random query is equally likely to go to any shard, so all shards have the same
+            // weight.
             sum.expected_rate += of_shard.expected_rate / shards;
         }
         sum.load /= slots;
         sum
-    }
-
-    /// Returns the number of slots of a shard.
-    ///
-    /// # Panics
-    /// If the shard does not exist.
-    pub fn shard_slots(&self, shard: usize) -> u64 {
-        self.shards[shard].read().slots()
     }
 
     /// Returns the number of bytes that the shards take in addition to their filters.

@@ -40,7 +40,8 @@ impl ShardParts for QuotientFilter {
     }
 
     fn check_as_shard(&self, number: usize, shards: usize) -> Result<(), Invalid> {
-        // A fingerprint without an extension is so short that some hash always has it.
+        // Only extensions need this check. Without one, a fingerprint is so short that some hash
+        // has it.
         if self.tally().extra_slots == 0 {
             return Ok(());
         }

@@ -496,7 +496,7 @@ mod tests {
         }
 
         #[test]
-        fn different_hashes_differ_before_the_redundant_bits(
+        fn scaled_hashes_of_one_quotient_differ_before_the_redundant_bits(
             hash in any::<u128>(), step in 1u128..1000, shift in 0u32..118, slots in 1u64..,
             remainders in remainders()
         ) {

@@ -109,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn mixing_can_be_inverted(bytes in any::<[u8; 16]>(), fraction in any::<u128>()) {
+        fn unmix_inverts_mix(bytes in any::<[u8; 16]>(), fraction in any::<u128>()) {
             let remainders = Remainders::from_bytes(bytes);
             prop_assert_eq!(remainders.unmix(remainders.mix(fraction)), fraction);
             prop_assert_eq!(remainders.mix(remainders.unmix(fraction)), fraction);
@@ -118,7 +118,7 @@ mod tests {
         }
 
         #[test]
-        fn fields_and_bytes_round_trip(bytes in any::<[u8; 16]>()) {
+        fn remainders_round_trip_through_fields_and_bytes(bytes in any::<[u8; 16]>()) {
             let remainders = Remainders::from_bytes(bytes);
             prop_assert_eq!(Remainders::from_bytes(remainders.expose()), remainders);
             prop_assert_eq!(Remainders::of_fields(remainders.to_fields()), Some(remainders));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn of_fields_refuses_even_numbers_and_explicit_plain_numbers() {
+    fn even_multipliers_and_plain_remainders_not_stored_as_zeros_are_refused() {
         assert_eq!(Remainders::of_fields([0, 0]), Some(Remainders::PLAIN));
         for fields in [[1, 0], [2, 0], [0, 1], [8, 9]] {
             assert_eq!(Remainders::of_fields(fields), None);

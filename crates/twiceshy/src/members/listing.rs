@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_maps_all_hashes_and_drops_mistakes_not_kept() {
+    fn mapped_translates_hashes_and_drops_mistakes_that_are_not_kept() {
         let [one, two, three] = [1, 2, 3].map(Hash::from_u128);
         let twice = |hash: Hash| Hash::from_u128(hash.as_u128() * 2);
         let listing = Listing::new(&[one]).with_mistakes(vec![two, three]).leaving_tombstones();

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_in_order_fill_their_chunks() {
+    fn chunks_are_full_if_hashes_come_in_order() {
         let hashes: OrderedHashes = (0..10_000).map(|n| Hash::from_u128(n << 90)).collect();
         hashes.validate().unwrap();
         assert_eq!(hashes.len(), 10_000);

@@ -230,7 +230,7 @@ impl Builder<QuotientFilter> {
                 Ok(filter) => {
                     // With more fingerprints than planned, the rate would be too high. With more
                     // extensions, there would be too little room for later repairs. Members that
-                    // share a fingerprint free slots, which their counter may use.
+                    // share a fingerprint need fewer slots. Their counter may use the saved ones.
                     let details = filter.details();
                     let fingerprints = details.fingerprints as usize;
                     let shared = listed.min(capacity).saturating_sub(fingerprints) as u64;

@@ -349,7 +349,8 @@ impl<'a> Source<'a> {
     /// Returns the entry that covers a hash. Calls must come in hash order.
     fn covering(&mut self, hash: Hash) -> Option<Entry> {
         if !self.shared.digits.remainders.is_plain() {
-            // The entries of a quotient are not in hash order.
+            // With fresh remainders, the entries of a quotient are not in hash order, so search for
+            // the entry.
             return self.shared.entry_of(hash);
         }
         let scaled = self.shared.digits.scale(hash);

@@ -153,7 +153,7 @@ fn write_minirun<N: Number>(
     let mut merged: Vec<Entry> = Vec::with_capacity(all.len());
     for entry in all {
         match merged.last_mut() {
-            // If only one of the two is a tombstone, the other one stays.
+            // If one of the two is a tombstone, the one with members stays.
             Some(last) if last.fingerprint.covers_all(&entry.fingerprint) => {
                 if last.count == 0 && entry.count > 0 {
                     *last = entry;

@@ -31,7 +31,8 @@ impl<K: RangeKey, const ADAPTIVE: bool> Builder<MementoFilter<K, ADAPTIVE>> {
             if boxes.fill(members, |&key| partitions.spot(key)) {
                 return Ok(filter);
             }
-            // A box of several members may take more slots than there are members in it.
+            // A box of several members may take more slots than it has members, so try again with
+            // more slots.
             let slots = plan.slots;
             if is_fixed {
                 return Err(BuildError::Full { slots });

@@ -125,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_are_in_the_order_of_keys(a in any::<u128>(), b in any::<u128>()) {
+        fn numbers_sort_like_their_keys(a in any::<u128>(), b in any::<u128>()) {
             macro_rules! check {
                 ($($unsigned:ident $signed:ident)*) => {$(
                     let (x, y) = (a as $unsigned, b as $unsigned);

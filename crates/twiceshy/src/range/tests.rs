@@ -35,7 +35,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn batches_equal_single_operations(
+    fn batches_agree_with_single_operations(
         keys in prop::collection::vec(0u16..3000, 0..200), remainder_bits in 1u32..20,
         range_bits in 0u32..8, expandable in any::<bool>(),
         starts in prop::collection::vec((0u16..3000, 0u16..300), 0..70),
@@ -323,8 +323,8 @@ fn exhausted_filter() -> (AdaptiveRangeFilter<u64>, Vec<u64>, Vec<u64>) {
 fn refused_batch_changes_nothing_in_a_filter_that_cannot_grow() {
     let (mut filter, members, mistakes) = exhausted_filter();
     let before: Vec<_> = filter.iter().collect();
-    // Insert the members again, because the fingerprint of their new box is shorter than the
-    // repaired one.
+    // Insert the members again. Their new boxes have shorter fingerprints than the repaired ones,
+    // so repairs could be lost if the batch weren't undone.
     let keys: Vec<u64> = members.iter().copied().chain(2000..3000).collect();
     assert!(matches!(filter.insert_many(&keys), Err(InsertError::Full { .. })));
     filter.validate().unwrap();

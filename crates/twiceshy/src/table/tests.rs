@@ -355,7 +355,7 @@ fn new_tables_are_zeroed() {
 /// Guards against a pitfall of the published prototype: in a cluster over several blocks, bits of
 /// counters and extensions look like run ends.
 #[test]
-fn counters_and_extensions_are_not_run_ends() {
+fn counters_and_extensions_are_not_mistaken_for_run_ends() {
     let mut table = Whole::new(4 * LANES, 9).unwrap();
     let mut model = Model::default();
     for quotient in 0..LANES {
@@ -532,7 +532,7 @@ fn writer_never_uses_the_last_slot() {
 /// The last remainder of a run is in the last slot of the block after the run's home. The counter
 /// of that remainder is in the block after that.
 #[test]
-fn check_accepts_a_counter_after_the_next_block() {
+fn check_accepts_a_counter_two_blocks_after_its_home() {
     let mut table = Whole::new(113, 24).unwrap();
     let lanes = 504 / 27;
     let mut writer = TableWriter::new(table.editor());

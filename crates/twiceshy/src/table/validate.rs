@@ -61,8 +61,8 @@ impl QuotientTable {
             used += end - start;
             check(Run { quotient, slots: start..end })?;
         }
-        // Check the rest of this block here. If the next block is plain, its check doesn't cover
-        // it.
+        // Check the rest of this block here. The check of the next block covers it only if that
+        // block isn't plain.
         self.check_blank(end.max(self.start_of(block)), self.start_of(block + 1))?;
         Ok(Checked { end, slots: used })
     }
@@ -187,8 +187,8 @@ dispatched! {
         // extension.
         table.check_blank(table.end(), table.end() + 1)?;
         let (mut end, mut used, mut plain) = (0, 0, 0);
-        // If the previous block was plain, this is where the runs before it end, and how many slots
-        // its own runs have.
+        // If the previous block was plain: where the runs of the blocks before it end, and how many
+        // slots the runs of the previous block have.
         let mut last_plain = None;
         for block in 0..table.blocks() {
             table.check_border::<SHAPE>(block, end)?;

@@ -210,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn encoding_fails_only_without_room(bits in 8u32..=120, yes in 0usize..8) {
+        fn encoding_fails_only_if_the_code_has_no_room(bits in 8u32..=120, yes in 0usize..8) {
             let decisions = [(true, Odds::EVEN)].repeat(yes);
             prop_assert_eq!(encoded(bits, &decisions).is_some(), true);
             let too_many = [(false, Odds::EVEN)].repeat(bits as usize + 2);

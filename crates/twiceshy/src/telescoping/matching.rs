@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_matching_where_greedy_choice_fails() {
+    fn matching_is_found_where_greedy_choice_fails() {
         // Both entries cover the first member. Only the first entry covers the second member.
         let shares = matched(&[1, 1], &[1, 1], |member, entry| member == 0 || entry == 0);
         assert_eq!(shares, [[0, 1], [1, 0]]);

@@ -334,7 +334,7 @@ fn whittled<S: CodedScheme>(queries_per_member: usize) -> usize {
 }
 
 #[test]
-fn repeating_only_the_mistakes_leaves_few_mistakes() {
+fn few_mistakes_are_left_if_only_mistakes_are_repeated() {
     assert_eq!(whittled::<Selectors>(30), 0);
     // Extensions take more room, so the filter forgets them sooner.
     assert!(whittled::<Extensions>(10) < 4096 / 100);

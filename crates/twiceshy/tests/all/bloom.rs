@@ -34,7 +34,9 @@ proptest! {
 
     /// Plans and uses several levels below the first one.
     #[test]
-    fn operations_on_deep_filters_match_the_model(bytes in prop::collection::vec(any::<u8>(), 4000)) {
+    fn operations_on_filters_with_many_levels_match_the_model(
+        bytes in prop::collection::vec(any::<u8>(), 4000)
+    ) {
         let shape = Shape { capacity: 40, rate: 0.6, adaptations: 2000 };
         let plan = planned(shape.capacity, shape.rate).adaptations(shape.adaptations).plan();
         prop_assert!(plan.unwrap().details.levels > 3);
@@ -113,7 +115,7 @@ fn false_positive_rate_is_as_promised() {
 /// order and as often as they like. Each mistake is repaired immediately. With any strategy, at
 /// most a share ε of the queries are mistakes.
 #[test]
-fn attacker_causes_no_more_mistakes_than_the_rate() {
+fn share_of_mistakes_among_an_attackers_queries_is_at_most_the_rate() {
     const CAPACITY: usize = 20_000;
     for (seed, rate) in (1..).zip([0.25, 0.1, 0.02, 0.004]) {
         let mut set = Set::full(&planned(CAPACITY, rate), seed);
@@ -161,7 +163,7 @@ fn replayed_mistakes_recur_at_the_documented_rate() {
         let replayed_rate = rate.powf(1.0 - f64::from(functions).recip());
         assert!(replayed_rate < 2.5 * rate, "{replayed_rate} at {rate}");
         let fresh = random(700 + seed);
-        // Earlier mistakes, each with whether it was a mistake again in all later builds.
+        // Earlier mistakes, and whether each was a mistake in all later builds, too.
         let mut known: Vec<(Hash, bool)> = Vec::new();
         for build in 0..BUILDS as u64 {
             let (mut came_back, mut survivors, mut survived) = (0, 0, 0);

@@ -153,7 +153,7 @@ fn enlarged_filter_has_room_for_repairs_and_is_not_much_larger() {
 }
 
 #[test]
-fn uneven_hashes_get_more_slots() {
+fn unevenly_distributed_hashes_get_more_slots() {
     let last: Vec<Hash> = (0..1000).map(|key| Hash::from_u128(u128::MAX - key)).collect();
     for members in [last, vec![Hash::from_u128(1 << 77); 1000]] {
         let filter = QuotientFilter::builder().build_from(members.clone(), vec![]).unwrap();
@@ -163,7 +163,7 @@ fn uneven_hashes_get_more_slots() {
 }
 
 #[test]
-fn members_with_equal_fingerprints_are_built_in_one_pass() {
+fn filter_with_equal_fingerprints_is_built_in_one_pass() {
     use std::cell::Cell;
     let members: Vec<Hash> = {
         let hasher = KeyedHasher::new(&Secret::from_bytes([7; 16]));

@@ -73,7 +73,7 @@ fn removing_absent_key_fails_and_changes_nothing() {
 }
 
 #[test]
-fn tombstone_keeps_repairs_and_removal_does_not() {
+fn removal_keeps_repairs_only_if_it_leaves_a_tombstone() {
     for bury in [false, true] {
         let mut filter = filter();
         let (a, mistake) = (hash(A), hash(MISTAKE));
@@ -249,7 +249,7 @@ fn growth_ends_when_remainders_have_no_bits_left() {
 }
 
 #[test]
-fn growing_filter_fills_all_slots_before_it_is_full() {
+fn growing_filter_uses_all_slots_when_it_cannot_double_again() {
     // Two members take 18 slots of one bit for their count and value. That is too many for a load
     // of 0.8, and the remainder has no bit left for a doubling.
     let mut filter = QuotientFilter::builder()

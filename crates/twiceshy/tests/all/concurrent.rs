@@ -51,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn one_shard_grows_like_a_plain_filter(
+    fn filter_with_one_shard_grows_like_an_unsharded_filter(
         slots in 30u64..80,
         operations in prop::collection::vec(model::operation(), 0..150),
     ) {
@@ -235,7 +235,7 @@ fn batches_agree_with_single_operations() {
 /// Two threads have removed one member each from the store, but not yet from the filter. Removing
 /// with a list can never succeed for either thread, but removing without a list does.
 #[test]
-fn members_that_two_threads_are_removing_can_be_removed_without_a_list() {
+fn two_threads_can_remove_neighbours_only_without_a_list() {
     let filter = builder().remainder_bits(6).slots(64).shards(2).build_concurrent().unwrap();
     let [one, other] = [1u128, 2].map(Hash::from_u128);
     filter.insert_each(&[one, other]).unwrap();

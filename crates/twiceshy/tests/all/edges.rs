@@ -285,7 +285,7 @@ fn changes_of_members_make_claims_stale() {
 }
 
 #[test]
-fn member_with_count_0_is_not_a_member() {
+fn listed_member_with_count_0_is_ignored() {
     let mut filter = QuotientFilter::builder().slots(16).remainder_bits(8).build().unwrap();
     let [a, mistake] = [A, MISTAKE].map(hash);
     filter.insert(a).unwrap();

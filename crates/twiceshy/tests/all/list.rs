@@ -164,7 +164,7 @@ fn sizes_match_the_plan() {
 
 /// Each pair needs all bits of its hashes, and all pairs are in one run.
 #[test]
-fn too_many_adjacent_pairs_are_refused() {
+fn too_many_adjacent_yes_and_no_hashes_are_refused() {
     let mut list = YesNoList::builder().build().unwrap();
     let mut pairs =
         (0..200).map(|pair| [0, 1].map(|one| Hash::from_u128(u128::MAX - 2 * pair - one)));

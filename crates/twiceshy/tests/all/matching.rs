@@ -52,7 +52,7 @@ fn hosts_and_urls_match_everything_below_them() {
 }
 
 #[test]
-fn internationalised_names_match_either_form() {
+fn internationalised_names_match_in_unicode_and_ascii() {
     let list = built(Matching::Host, &["bücher.example", "xn--e1afmkfd.example"], &["gut.example"]);
     assert_answers(
         &list.unwrap(),

@@ -306,7 +306,7 @@ fn missing_size_is_an_error_unless_the_filter_grows_by_itself() {
 }
 
 #[test]
-fn plan_refuses_impossible_options_of_one_filter_family() {
+fn plan_refuses_impossible_options_that_only_some_filters_have() {
     let quotient = || QuotientFilter::builder().capacity(10);
     assert_eq!(quotient().value_bits(17).plan(), Err(PlanError::ValueBits(17)));
     assert_eq!(quotient().grow_at(0.05).plan(), Err(PlanError::Growth(0.05)));

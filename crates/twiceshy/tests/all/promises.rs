@@ -78,7 +78,7 @@ fn full_filter_of_ten_million_keeps_members_and_a_million_repairs() {
             let victim = member(draw.as_u128() as u64 % u64::from(inserted));
             let Answer::Maybe(claim) = filter.check(victim) else { panic!("a false negative") };
             let query = within(&claim.suspects(), draw);
-            // If the filter already distinguishes the two, try another member.
+            // If the filter already distinguishes the query from the member, try another member.
             let Answer::Maybe(claim) = filter.check(query) else { continue };
             let members = timeline.suspects(&claim.suspects(), inserted);
             filter.adapt(&claim, &members).unwrap();

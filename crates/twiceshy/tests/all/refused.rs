@@ -157,7 +157,7 @@ fn refused_insert_many_does_not_grow_the_filter() {
 }
 
 #[test]
-fn refused_insert_each_grows_like_single_inserts() {
+fn insert_each_with_refused_hashes_grows_like_single_inserts() {
     let builder = QuotientFilter::builder().slots(1000).remainder_bits(16).shards(1);
     let [at_once, in_turn] =
         [(); 2].map(|()| builder.clone().grow_at(0.9).build_concurrent().unwrap());
@@ -294,7 +294,7 @@ fn merged_filter_with_cut_remainders_matches_more_hashes() {
 }
 
 #[test]
-fn plan_refuses_values_that_build_refuses() {
+fn plan_and_build_refuse_the_same_value_bits() {
     for bits in [17, u32::MAX] {
         for builder in [
             QuotientFilter::builder().slots(100),

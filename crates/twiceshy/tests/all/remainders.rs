@@ -71,7 +71,7 @@ fn replayed_mistakes_recur_at_the_promised_rate() {
 /// Repairing ever more distinct queries fills a filter. Rotating it to fresh remainders frees the
 /// room.
 #[test]
-fn rotation_frees_the_room_of_repairs() {
+fn rotation_frees_the_room_that_repairs_took() {
     let members = sorted(700, 3);
     let mut filter = filter(1000, 4, Remainders::PLAIN);
     filter.insert_many(&members).unwrap();
@@ -168,7 +168,7 @@ fn rebuilding_with_equal_remainders_keeps_unlisted_repairs() {
 
 /// The members fill several buckets of the radix sort.
 #[test]
-fn large_batches_equal_single_inserts_and_sorted_builds() {
+fn large_batches_equal_filters_built_from_sorted_members() {
     for slots in [400_000, 1 << 18] {
         let members: Vec<Hash> = (0..slots * 9 / 10).map(random(9)).collect();
         let mut bulk = filter(slots, 9, remainders(2));
@@ -254,7 +254,7 @@ fn debug_output_hides_the_secret_numbers_of_remainders() {
 }
 
 #[test]
-fn snapshots_keep_remainders() {
+fn snapshots_keep_fresh_remainders() {
     let secret = Secret::from_bytes([7; 16]);
     let mut keyed = Keyed::<u64, _>::new(filter(1000, 9, remainders(1)), secret.clone());
     for key in 0..800 {

@@ -149,13 +149,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+    fn arbitrary_bytes_are_refused_or_valid(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
         drive(&bytes);
     }
 
     /// Reads a valid header, followed by random bytes as the table.
     #[test]
-    fn lookups_in_random_tables_end(
+    fn lookups_in_random_tables_terminate(
         slots in prop_oneof![1u64..2000, 100_000u64..200_000], remainder_bits in 1u32..=56,
         narrower in 0u32..=56, value_bits in 0u32..=16, used: u64, seed: u64, kind in 0usize..7,
     ) {
@@ -217,7 +217,7 @@ fn filter_with_long_spills_is_restored_with_the_same_answers() {
 
 /// In these crafted tables, one run or cluster spans 200,000 lines. Each lookup must end.
 #[test]
-fn lookups_end_even_if_a_run_spans_the_table() {
+fn lookups_terminate_even_if_a_run_spans_the_table() {
     let empty = saved(&build(1 << 23, 9, 0));
     for (spill, planes) in [(255, 0xff), (0, 0xff), (255, 0), (254, 0x55), (255, 0x2a)] {
         let mut bytes = empty.clone();
@@ -542,7 +542,7 @@ fn truncating_an_opened_file_changes_no_answers() {
 }
 
 #[test]
-fn errors_name_the_file_and_do_not_change_it() {
+fn errors_name_the_file_and_failed_saves_leave_no_files() {
     let folder = Folder::new("errors");
     let filter = build(20, 5, 0);
     let missing = folder.0.join("no-such-folder").join("filter");
@@ -649,7 +649,7 @@ fn filter_restored_unkeyed_accepts_any_secret() {
 }
 
 #[test]
-fn secret_must_match_its_mark_and_be_followed_by_zeros() {
+fn secret_in_a_snapshot_must_match_its_mark_and_be_followed_by_zeros() {
     let bytes = small_with_secret();
     let refused = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut crafted = bytes.clone();
@@ -732,7 +732,7 @@ mod serde {
     }
 
     #[test]
-    fn filters_can_be_fields_of_other_types() {
+    fn filters_can_be_serialized_as_fields_of_structs() {
         let index = Index { name: "keys".into(), filter: worn(build(300, 9, 2), 200, 9) };
         let json = serde_json::to_string(&index).unwrap();
         let back: Index = serde_json::from_str(&json).unwrap();

@@ -223,7 +223,7 @@ fn one_quotient() -> (QuotientFilter, [Hash; 2], Hash, Claim) {
 }
 
 #[test]
-fn claim_names_the_interval_of_the_quotient() {
+fn suspects_of_a_claim_are_the_interval_of_its_quotient() {
     let (filter, members, _, claim) = one_quotient();
     assert_eq!(claim.suspects(), Hash::MIN..=Hash::from_u128((1 << 125) - 1));
     assert_eq!(filter.suspects(members[1]), claim.suspects());
@@ -260,7 +260,8 @@ fn listing_that_does_not_match_the_remainder_is_refused() {
         let dropping = filter.adapt(&claim, Listing::new(&listed).dropping_ghosts());
         match error {
             AdaptError::Unlisted { .. } => {
-                // A caller that asks to drop ghosts says that the listing is complete.
+                // Dropping ghosts is safe only if the listing is complete, which the caller
+                // promises here.
                 assert_eq!(dropping.unwrap().ghosts, 1);
                 (filter, .., claim) = one_quotient();
             }
@@ -286,7 +287,7 @@ fn claim_from_before_a_rebuild_is_stale() {
 }
 
 #[test]
-fn mistakes_in_a_listing_decide_how_short_fingerprints_become() {
+fn removal_shortens_fingerprints_only_if_mistakes_are_listed() {
     for (kept, is_kept) in [(None, true), (Some(vec![]), false)] {
         let (mut filter, [a, b], mistake, claim) = one_quotient();
         filter.insert(a).unwrap();

@@ -261,7 +261,7 @@ fn remainders_too_long_for_repairs_are_refused() {
 }
 
 #[test]
-fn built_filter_has_repaired_as_many_mistakes_as_fit() {
+fn building_repairs_as_many_mistakes_as_fit() {
     check_built::<Selectors>();
     check_built::<Extensions>();
 }

@@ -155,7 +155,7 @@ fn inserts_elsewhere_keep_a_claim_valid() {
 }
 
 #[test]
-fn batch_insert_makes_only_claims_nearby_stale() {
+fn batch_insert_makes_only_nearby_claims_stale() {
     let quotient = |number: u128| Hash::from_u128(number << 112);
     let query = Hash::from_u128(quotient(7).as_u128() + 1);
     let asked = || {
@@ -204,7 +204,7 @@ fn batch_that_does_not_fit_changes_nothing() {
 }
 
 #[test]
-fn claims_of_a_clone_are_refused() {
+fn claim_is_accepted_only_by_its_filter_even_after_a_swap() {
     let (member, query) = (hash(0x3_aa_10_00_00), hash(0x3_aa_20_00_00));
     let [mut one, mut other] = [filter(8, 16), filter(8, 16)];
     let mut copy = other.clone();

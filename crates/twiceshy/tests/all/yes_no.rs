@@ -19,7 +19,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
-    fn random_lists_are_exact(mut bytes in prop::collection::vec(any::<u8>(), 1..6000)) {
+    fn random_lists_are_answered_exactly(mut bytes in prop::collection::vec(any::<u8>(), 1..6000)) {
         bytes[0] |= 2;
         drive(&bytes);
     }
@@ -132,7 +132,7 @@ fn frozen_list_answers_like_the_filter() {
 
 /// Every lookup ends, even if only the header of the list is valid.
 #[test]
-fn lookups_in_invalid_frozen_list_end() {
+fn lookups_in_invalid_frozen_lists_terminate() {
     let yes: Vec<u64> = (0..20_000).collect();
     let filter = built::<u64, _>(&yes, &[], 0.01);
     let mut bytes = Vec::new();

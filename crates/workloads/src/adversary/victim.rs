@@ -109,7 +109,7 @@ mod tests {
     use crate::random::random;
 
     #[test]
-    fn slow_miss_is_a_mistake() {
+    fn slow_miss_is_judged_a_mistake() {
         // The costs have some noise, and the disk takes fifty times as long as the filter.
         let mut victim = |key: u64| Reply {
             is_found: false,

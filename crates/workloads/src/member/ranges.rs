@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn uncorrelated_ranges_are_anywhere() {
+    fn uncorrelated_ranges_are_far_from_members() {
         let members = members();
         let ranges = Ranges::new(&members, Endpoints::UNCORRELATED, 32, 0.1, 3).unwrap();
         let near = ranges.take(10_000).filter(|r| distance(&members, *r.start()) < 1 << 30).count();

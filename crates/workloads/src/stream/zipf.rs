@@ -77,7 +77,7 @@ impl Zipf {
 
     /// Returns the x up to which the integral is `area`.
     fn inverse(&self, area: f64) -> f64 {
-        // Rounding must not leave the logarithm's domain.
+        // Clamp, because a rounding error must not leave the logarithm's domain.
         let t = (area * (1.0 - self.exponent)).max(-1.0);
         exp(area * log1p_over(t))
     }
@@ -104,7 +104,7 @@ impl Distribution<u64> for Zipf {
         loop {
             let area = self.to + random.random::<f64>() * (self.from - self.to);
             let x = self.inverse(area);
-            // The cast saturates.
+            // The cast saturates, so any x gives a valid rank.
             let rank = ((x + 0.5) as u64).clamp(1, self.universe);
             let center = rank as f64;
             if rank >= FAR

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn skewed_traffic_has_present_and_popular_keys() {
+    fn skewed_traffic_queries_present_keys_and_popular_absent_keys() {
         let numbers: Vec<u64> = skewed(1000, 7).unwrap().take(100_000).collect();
         let present = numbers.iter().filter(|&&number| number < 1000).count();
         assert!((9_500..10_500).contains(&present), "{present}");

@@ -232,7 +232,7 @@ impl Build {
         hasher: &KeyedHasher,
         session: &Session,
     ) -> Result<String> {
-        // Pipes cannot be read again.
+        // Skip pipes, because they cannot be read again.
         for path in paths.iter().filter(|path| path.is_file()) {
             let mut lines = Lines::open(path, Encoding::from_option(self.bytes), session)?;
             while let Some(block) = lines.next_block()? {

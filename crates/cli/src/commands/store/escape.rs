@@ -76,7 +76,7 @@ fn digit(byte: u8) -> Option<u8> {
 /// Returns the error for a text that begins with an unknown escape.
 fn unknown(text: &[u8]) -> UnknownEscape {
     let length = if text.starts_with(br"\x") { 4 } else { 2 };
-    // A character has at most 4 bytes.
+    // A character has at most 4 bytes, so these bytes contain at least `length` characters.
     let start = String::from_utf8_lossy(&text[..text.len().min(4 * length)]);
     UnknownEscape(start.chars().take(length).collect())
 }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_characters_stand_for_themselves() {
+    fn special_characters_and_bytes_that_are_not_utf8_are_escaped() {
         assert_eq!(escaped("a b~é→😀".as_bytes(), None), "a b~é→😀");
         assert_eq!(escaped(b"\\ \t \n \r", None), r"\\ \t \n \r");
         assert_eq!(escaped(b"\0\x1f\x7f\xff", None), r"\x00\x1f\x7f\xff");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn error_names_the_unknown_escape() {
+    fn error_names_the_unknown_escape_sequence() {
         let unescaped = |text: &str| unescape(&mut text.as_bytes(), <[u8]>::is_empty);
         assert_eq!(unescaped(r"a\\\t\n\r\xFf\x00").unwrap(), b"a\\\t\n\r\xff\0");
         for (text, escape) in [

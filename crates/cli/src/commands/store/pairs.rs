@@ -148,7 +148,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn any_pairs_can_be_read_back_from_escaped_lines(
+        fn all_pairs_can_be_read_back_from_escaped_lines(
             mut pairs in vec((bytes(), bytes()), 0..5),
             separator in separator(SEPARATORS.to_vec()),
         ) {
@@ -172,7 +172,7 @@ mod tests {
 
         /// A pair is refused if and only if import would read something else.
         #[test]
-        fn exactly_the_pairs_that_cannot_be_read_back_are_refused(
+        fn pair_is_refused_if_and_only_if_import_would_misread_it(
             key in bytes(),
             value in bytes(),
             separator in separator([&SEPARATORS[..], &SPECIAL_SEPARATORS].concat()),

@@ -174,7 +174,7 @@ mod tests {
     use twiceshy_store::{Batch, Durability, MemoryBackend};
 
     #[test]
-    fn scan_of_a_whole_shard_counts_as_listing_and_shorter_scan_as_suspects() {
+    fn scans_of_whole_shards_are_counted_as_listings_and_others_as_suspects() {
         let backend = Counting::new(Arc::new(MemoryBackend::new()));
         backend.set_shards(4);
         let mut batch = Batch::new();

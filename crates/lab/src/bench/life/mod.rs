@@ -65,14 +65,16 @@ pub(crate) struct Work {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Phase::ALL)]
     pub(crate) phases: Vec<Phase>,
     /// Backend of the stores. The phases `restart` and `crash` also run on fjall if this is
-    /// `memory`. Writes to redb are eventual, because it syncs all others one by one.
+    /// `memory`. On redb, writes are eventual, because redb syncs each buffered or synced write
+    /// separately.
     #[arg(long, value_enum, default_value_t = Engine::Memory)]
     pub(crate) backend: Engine,
     /// Number of members that a store grows to. Keys have 16 bytes, and values are empty.
     #[arg(long, default_value_t = 1 << 22, value_parser = positive_u64)]
     pub(crate) members: u64,
-    /// Number of members at which a growing store is measured first, and a shrinking store last.
-    /// Its memory is measured at six sizes per doubling, and everything else at two of them.
+    /// Number of members at the first measurement of the growing store and at the last one of the
+    /// shrinking store. Per doubling of the members, memory is measured six times, and everything
+    /// else twice.
     #[arg(long, default_value_t = 1 << 14, value_parser = positive_u64)]
     pub(crate) start: u64,
     /// Number of members of the store that is flooded.
@@ -156,7 +158,7 @@ impl Work {
         };
         let steps = (0..).map(|step| Step { members: size(step), is_full: step % 3 == 0 });
         let mut steps: Vec<Step> = steps.take_while(|step| step.members < self.members).collect();
-        // A small start has the same number of members at neighbouring steps.
+        // If the start is small, neighbouring steps can have the same number of members.
         steps.dedup_by_key(|step| step.members);
         steps.push(Step { members: self.members, is_full: true });
         steps
@@ -254,7 +256,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn steps_go_from_the_start_to_the_end_six_per_doubling() {
+    fn each_doubling_of_members_takes_six_steps() {
         let steps = |start, members| -> (Vec<u64>, Vec<u64>) {
             let steps = Work { members, start, ..tiny(Engine::Memory) }.steps();
             let full = steps.iter().filter(|step| step.is_full).map(|step| step.members);
@@ -405,7 +407,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn shrinking_alone_starts_with_all_members() {
+    fn shrink_phase_alone_starts_with_all_members() {
         let _deadline = Deadline::new();
         let work = Work { phases: vec![Phase::Shrink], ..tiny(Engine::Memory) };
         let rows = measured(&work);

@@ -58,7 +58,7 @@ fn make_mistakes(subject: &Subject) {
     const TURN: u64 = 1 << 14;
     let wanted = (subject.store.stats().members / 64).clamp(1, MOST);
     let mut strangers = Strangers::new(5);
-    // Some repairs may be skipped.
+    // Allow four times the expected number of queries, because some repairs may be skipped.
     let turns = 4 * (wanted as f64 / RATE) as u64 / TURN + 4;
     for _ in 0..turns {
         subject.ask(&mut strangers, TURN);

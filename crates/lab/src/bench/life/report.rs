@@ -174,7 +174,8 @@ pub(super) fn targets(rows: &[Row]) -> Vec<Target> {
     for row in crash {
         let name = |what: &str| format!("crash, {}: {what}", row.backend);
         targets.push(target(name("first answer"), "ms", false, 10.0, Some(row.first_answer_ms)));
-        // In a small store, starting threads takes longer than reading members.
+        // In a small store, starting threads takes longer than reading members, so its speed says
+        // nothing.
         let millions = (row.members >= PLANNED).then(|| row.members_per_second / 1e6);
         targets.push(target(name("speed of recovery"), "M members/s", true, 5.0, millions));
     }
@@ -534,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_without_rows_are_not_measured() {
+    fn targets_without_rows_are_reported_as_not_measured() {
         let targets = targets(&[]);
         assert_eq!(targets.len(), 13);
         for target in targets {
@@ -544,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn flood_targets_are_met_up_to_their_bounds() {
+    fn flood_targets_are_missed_beyond_their_bounds() {
         let rows = [flooded(1000, 131_000, 20_000), flooded(10_000, 1_310_000, 22_000)];
         let met = targets(&rows);
         assert_eq!(verdict(&met, "flood: mistakes"), Judged::Met);
@@ -560,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_targets_apply_to_rows_that_have_only_the_memory() {
+    fn memory_targets_apply_to_rows_about_growing_and_shrinking() {
         let size = |bits: u64| Size {
             backend: "memory",
             members: 1 << 16,
@@ -576,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn crash_targets_apply_to_each_backend() {
+    fn crash_targets_are_judged_for_each_backend() {
         let row = |backend, members_per_second| {
             Row::Crash(Recovery {
                 backend,

@@ -122,7 +122,7 @@ pub(super) struct Latencies {
 
 impl Latencies {
     pub(super) fn new() -> Self {
-        // Histograms that never grow don't disturb what they measure.
+        // Use histograms of a fixed size, because growing would disturb the measurement.
         let histogram = || {
             Histogram::new_with_max(600_000_000_000, 3).expect("valid bounds and number of digits")
         };

@@ -187,7 +187,7 @@ mod tests {
 
     /// Before any repair, the adaptive store's filter answers like the Memento filter.
     #[test]
-    fn store_without_repairs_makes_the_mistakes_of_the_memento_filter() {
+    fn adaptive_store_at_first_makes_as_many_mistakes_as_the_memento_filter() {
         let shape = RangeShape::new(2000, 32, 6, 1);
         let work = Work { warm_up: 4000, queries: 1, turns: 1 };
         let seen = play(&Size { shape, cache_bytes: 1 << 20 }, &work, None);

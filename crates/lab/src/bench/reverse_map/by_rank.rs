@@ -20,7 +20,7 @@ pub(super) struct ByRank {
 impl ByRank {
     pub(super) fn new(hasher: KeyedHasher, log2_slots: u32, remainder_bits: u32) -> Self {
         let filter = QuotientModel::new(log2_slots, remainder_bits);
-        // A minirun and a rank together fit in 8 bytes.
+        // A minirun and a rank take 8 bytes together.
         let map = PagedMap::new((0, 0), size_of::<u64>() + KEY_BYTES);
         Self { hasher, filter, map, traffic: Traffic::default() }
     }

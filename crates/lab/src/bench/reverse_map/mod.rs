@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_arrays_move_entries_on_insert() {
+    fn only_reverse_maps_in_arrays_move_entries_on_insert() {
         for row in rows(&options(12, 6)).iter().filter(|row| row.op == "insert") {
             let is_array = row.map.ends_with("array");
             assert_eq!(row.reads > 0.0, is_array, "{row:?}");

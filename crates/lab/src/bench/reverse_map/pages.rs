@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_counted_once_per_operation() {
+    fn each_page_is_counted_once_per_operation() {
         let (mut map, mut traffic) = (PagedMap::new(0, PAGE_BYTES / 4), Traffic::default());
         for key in 0..4 {
             map.insert(key, (), &mut traffic);

@@ -154,7 +154,7 @@ impl Setup {
         let asked = Arc::new(Mutex::default());
         let noted: Arc<Mutex<Vec<Key>>> = Arc::clone(&asked);
         let backend = Observed::new(backend, move |_, key| {
-            // In the merged layout, a part of the hash precedes the key.
+            // The last bytes are the key. In the merged layout, a part of the hash precedes it.
             if let Some(&key) = key.last_chunk() {
                 noted.lock().expect("no panic").push(key);
             }

@@ -221,7 +221,7 @@ fn measure(engine: Engine, pairs: usize, seconds: usize, parent: Option<&Path>) 
             plain_memory_bytes: contestants[1].store.stats().memory(),
         }
     };
-    // With one reader, a core is left for the background work.
+    // One reader leaves a core for the background work.
     [(1, "one"), (cores.max(2), "all")].map(measure).into()
 }
 
@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_engine_repairs_and_rotates_with_any_number_of_threads() {
+    fn every_engine_repairs_mistakes_and_rotates_remainders() {
         for engine in Engine::ALL {
             let rows = measure(engine, 2000, 1, None);
             assert_eq!(rows.len(), 2);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn goals_judge_speed_skipped_repairs_and_rotations() {
+    fn goals_are_set_for_speed_and_rotations_and_skipped_repairs() {
         let verdicts = |rows: &[Row]| -> Vec<bool> {
             goals(rows).iter().map(|line| line.ends_with(": met")).collect()
         };

@@ -102,7 +102,7 @@ impl QuotientCascade {
             builder.capacity(members as usize)
         };
         let repairs = (rate * capacity as f64).ceil();
-        // A depth takes one or two slots beside the fingerprint.
+        // Storing a depth takes one or two slots more than the fingerprint alone.
         let first = level(rate, capacity as f64).adaptations((2.0 * repairs) as usize);
         let first = first.value_bits(DEPTH_BITS).build()?;
         let (mut deeper, mut above) = (Vec::new(), rate);

@@ -149,7 +149,7 @@ fn remove_refuses_a_wrong_list_of_the_right_length() {
     let (mut filter, member, claim) = dead_cell_with_a_mistake();
     filter.insert(member).unwrap();
     let Answer::Maybe(claim) = filter.check(claim.query()) else { panic!("it was a mistake") };
-    // Level 1 confuses the query with the member, and holds two copies.
+    // Level 1 confuses the query with the member, and holds two copies of the member.
     let list = [Member { hash: member, count: 2 }, claim.query().into()];
     let refused = filter.remove_listed(&claim, &list);
     assert_eq!(refused, Err(RemoveError::Surplus { members: 1 }));

@@ -127,7 +127,7 @@ impl<S: Scheme> Adaptive<S> {
             let is_apart = |place: &Place| from.is_none_or(|from| place.slot / S::BIN != from);
             let mut places: Vec<Place> = self.places(of).filter(is_apart).collect();
             if places.is_empty() {
-                // All places of the key are in the same bin.
+                // All places of the key are in the same bin, so choose among these.
                 places = self.places(of).collect();
             }
             let free = places.iter().find(|place| self.words.get(place.slot) == 0);

@@ -24,8 +24,8 @@ const FULL: f64 = 0.97;
 ///
 /// For tables with fewer than about ten thousand bins, the longest range is the whole table.
 pub(super) fn choose(bins: usize) -> Ranges {
-    // Find the four lengths. For each, `share` is the share of fingerprints whose range is at most
-    // this long. They can't leave their range.
+    // Find the four lengths. For each length, `share` is the share of fingerprints whose range is
+    // at most this long. A member with such a fingerprint can't leave its range.
     let mut ranges = [1.0, 0.75, 0.5, 0.25].map(|share| {
         let mut range = 1;
         while range < bins && !is_enough(range, share, bins) {
@@ -33,7 +33,7 @@ pub(super) fn choose(bins: usize) -> Ranges {
         }
         range
     });
-    // The last estimate is based on the fewest members, so it is the least certain.
+    // The last estimate is based on the fewest members, so it is the least certain. Double it.
     ranges[3] = (ranges[3] * 2).min(ranges[0]);
     ranges
 }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_powers_of_two_shorter_than_large_tables() {
+    fn ranges_are_powers_of_two_and_shorter_than_a_large_table() {
         for bins in (1..2000).chain([1 << 16, 3 << 16, 5 << 20, (1 << 24) + 1]) {
             let ranges = choose(bins);
             assert!(ranges.iter().all(|range| range.is_power_of_two()), "{bins}: {ranges:?}");

@@ -68,8 +68,8 @@ impl Card {
     pub(super) fn new(yes: &[Hash], no: &[Hash], rate: f64) -> Self {
         let mut builder = ClubcardBuilder::new();
         let mut approximate = builder.new_approx_builder(&[]);
-        // The first ribbon uses log(others / members) bits; the exact ribbon passes half of the
-        // others.
+        // The first ribbon uses log(others / members) bits. It may pass twice as many unlisted keys
+        // as the rate allows, because the exact ribbon passes only half of them.
         let others = (yes.len() as f64 / (2.0 * rate)).ceil() as usize;
         approximate.set_universe_size(yes.len() + others.max(no.len()) + 1);
         for &hash in yes {

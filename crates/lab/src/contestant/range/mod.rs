@@ -155,7 +155,7 @@ impl RangeKind {
             Self::Aeris => Box::new(Aeris::new(shape, true)?),
             Self::AerisNotAdapting => Box::new(Aeris::new(shape, false)?),
             Self::Grafite => Box::new(Grafite::new(shape)?),
-            // The filter may use as much memory as ours.
+            // Let this filter use as much memory as ours.
             Self::FstTruncated => Box::new(Truncated::new(Memento::new(shape)?.bits())),
         })
     }

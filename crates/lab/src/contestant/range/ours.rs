@@ -123,7 +123,7 @@ impl RangeContestant for Aeris {
             let hashes = (*hashes.start(), 0)..=(*hashes.end(), u64::MAX);
             suspects.extend(members.range(hashes));
         }
-        // Two partitions of a range may have the same fingerprint.
+        // Two partitions of a range may have the same fingerprint, so their suspects may overlap.
         suspects.sort_unstable();
         suspects.dedup();
         let suspects: Vec<u64> = suspects.into_iter().map(|(_, member)| member).collect();

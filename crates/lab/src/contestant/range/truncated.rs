@@ -98,7 +98,7 @@ mod tests {
     use twiceshy_workloads::key::scatter;
 
     #[test]
-    fn words_are_key_prefixes_in_key_order() {
+    fn words_of_key_prefixes_sort_like_the_keys() {
         assert_eq!(Word::new(0xabcd << 48, 16).letters(), [0xa, 0xb, 0xc, 0xd]);
         assert_eq!(Word::new(0xabcd << 48, 13).letters(), [0x1, 0x5, 0x7, 0x9]);
         assert_eq!(Word::new(u64::MAX, 64).letters(), [0xf; 16]);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_fitting_prefixes_are_chosen() {
+    fn prefixes_are_as_long_as_the_space_allows() {
         let mut members: Vec<u64> = (0..1000).map(scatter).collect();
         members.sort_unstable();
         let mut roomy = Truncated::new(u64::MAX);

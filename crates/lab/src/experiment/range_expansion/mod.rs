@@ -111,7 +111,8 @@ impl Course {
         let of_setting =
             |setting| Way::ALL.map(|way| Growing::new(way, setting, first_slots, seed)).into_iter();
         let growing: Vec<Growing> = SETTINGS.iter().flat_map(of_setting).collect();
-        // The partitions don't depend on the number of bits.
+        // All filters with this secret and this longest range have the same partitions, whatever
+        // their remainder bits.
         let secret = Secret::from_bytes(u128::from(seed).to_le_bytes());
         let like = RangeFilter::builder().slots(1).longest_range(LENGTH).secret(secret).build();
         let disk = Disk::new(members, like.expect("a small filter").partitions().clone());
@@ -249,7 +250,7 @@ mod tests {
     /// Filters that read members can double any number of times. A filter that reads nothing can
     /// double until its bits run out.
     #[test]
-    fn every_way_of_expanding_keeps_all_members() {
+    fn every_method_of_expanding_keeps_all_members() {
         let mut course = Course::new(8, 1000, 1);
         for doublings in 0..DOUBLINGS {
             course.fill(doublings);
@@ -267,7 +268,8 @@ mod tests {
         // Without reading, a filter can double once per remainder bit.
         assert_eq!(doublings(PAPER, WAYS - 1), 4);
         assert_eq!(doublings(SETTINGS.len() - 1, WAYS - 1), DOUBLINGS);
-        // A selective filter that has bits left reads less.
+        // A filter that has remainder bits left makes fewer mistakes, so a selective one reads
+        // less.
         let [young, old] = [SETTINGS.len() - 1, PAPER].map(|at| course.seen[at * WAYS].read);
         assert!(old > 2 * young, "{old} and {young}");
     }

@@ -23,7 +23,7 @@ fn insert_that_arrives_after_a_repair_is_found() {
     let guard = ready();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     (100..200).for_each(|key| time_out(&guard, key));
-    // If the guard did not record doubts, repairs would take the keys that timed out for ghosts.
+    // If the guard did not record doubts, repairs would treat the keys that timed out as ghosts.
     assert!((100..1000).all(|key| guard.get(&key) == Ok(None)));
     (100..200).for_each(|key| arrive(&guard, key, 2));
     assert!((100..200).all(|key| guard.get(&key) == Ok(Some(2))));
@@ -339,7 +339,7 @@ impl Model {
         if is_mistake && !self.doubts.contains(&key) && !self.has_overflowed {
             assert!(self.mistakes.insert(key), "{key} is a mistake again");
         }
-        // A filter without room skips the repair.
+        // If the filter has no room, it skips the repair, so the mistake may be made again.
         if guard.stats().repairs_skipped > skipped {
             self.mistakes.remove(&key);
         }
@@ -360,7 +360,8 @@ proptest! {
                     model.mistakes.remove(&key);
                 }
                 Op::Delete(key) => {
-                    // A removal of an absent key asks the filter, like `get`.
+                    // Like `get`, a removal of an absent key asks the filter, which may answer by
+                    // mistake. Call `model.get` first, so that the model knows about the mistake.
                     if model.rows.remove(&key).is_some() || model.doubts.contains(&key) {
                         delete(&guard, key).unwrap();
                     } else {

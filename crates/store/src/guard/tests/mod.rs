@@ -115,7 +115,7 @@ fn hash_columns_sort_like_hashes() {
 }
 
 #[test]
-fn keys_that_were_in_the_database_before_are_found() {
+fn keys_in_the_database_before_the_guard_was_opened_are_found() {
     let map = Map::default();
     for key in 0..1000u16 {
         map.insert(hasher().hash(&key), key, key.into());

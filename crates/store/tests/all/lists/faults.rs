@@ -87,7 +87,7 @@ impl Known {
                         possible.remove(&here);
                         assert!(!possible.is_empty(), "{key} is gone");
                     }
-                    // The removal may have happened.
+                    // The removal may have happened despite the error.
                     Err(_) if possible.contains(&here) => drop(possible.insert(None)),
                     Err(_) => {}
                 }
@@ -206,7 +206,8 @@ fn key_whose_add_failed_is_not_counted_after_reopening() {
     lists.close().unwrap();
 
     let lists = open();
-    // The saved filter can't be invalidated, so the key is not written.
+    // Let each operation of the addition fail in turn, after it is done. The last one removes the
+    // backend's entry for the saved filter. Because it fails, the key is not written.
     let mut n = 0;
     while backend.inner().get(Keyspace::Meta, b"clean").unwrap().is_some() {
         backend.fail_at(n, Fault::After);

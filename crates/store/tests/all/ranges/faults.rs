@@ -146,7 +146,7 @@ impl Known {
             if store.stats().repairs_skipped == skipped {
                 break;
             }
-            // A write makes room for repairs.
+            // Every call that writes makes room for repairs, even if it finds nothing to delete.
             assert!(!store.delete(u64::MAX).unwrap());
         }
         let store = self.store().unwrap();

@@ -132,9 +132,8 @@ impl Expected {
             let stats = store.stats();
             stats.lookups - stats.answered_from_memory
         };
-        // The kill may have lost repairs, or the records of mistakes. Each mistake is repaired at
-        // most once more, including those that have a record but aren't repaired in the saved
-        // filter, which is older.
+        // The kill may have lost repairs and records. The saved filter may also be older than a
+        // record and lack its repair. In each case, the mistake is repaired once more.
         loop {
             let before = store.stats();
             for key in 0..KEYS + 10 {

@@ -115,12 +115,12 @@ impl<K: StoredKey + PartialEq + Debug, B: Backend> Pair<K, B> {
         let (visits, answer) = self.watched.visits(|_| ask(&self.watched));
         let after = self.watched.store().stats();
         assert_eq!(after.lookups, before.lookups + 1);
-        // Some ranges are too long for the filter.
+        // Some ranges are too long for the filter, and are always looked up.
         if visits > 0 && after.unfiltered == before.unfiltered {
             let is_known = (first..=last).all(|n| self.known.contains(&n));
             assert!(!is_known, "{first} to {last} is visited again");
-            // The whole range is kept if it has at most four partitions.
-            // There may be no room for the repair.
+            // The whole range is kept if it has at most four partitions, and if there was room for
+            // the repair.
             let is_repaired = after.true_positives == before.true_positives
                 && after.repairs_skipped == before.repairs_skipped;
             if is_repaired && last - first < 13 {

@@ -92,7 +92,7 @@ fn data_without_a_secret_is_refused() {
 
 /// The maps are written together, but may differ after a journal is damaged.
 #[test]
-fn maps_that_differ_are_made_equal() {
+fn key_map_and_reverse_map_that_differ_are_made_equal() {
     let backend = Shared::default();
     let store = open(&always(), &backend).unwrap();
     (0..200).for_each(|n| store.put(n * 100, b"1").unwrap());
@@ -103,7 +103,8 @@ fn maps_that_differ_are_made_equal() {
     assert!(mistakes > 20);
     drop(store);
     let mut batch = Batch::new();
-    // Every third key isn't listed; every fifth key is listed but absent.
+    // Take every third key out of the listing. Of the others, delete every fifth, but leave it in
+    // the listing.
     for member in keys(&backend, Keyspace::Members) {
         let n = u64::from_be_bytes(*member.last_chunk().unwrap()) / 100;
         if n.is_multiple_of(3) {
@@ -128,7 +129,7 @@ fn maps_that_differ_are_made_equal() {
 }
 
 #[test]
-fn bytes_that_no_store_has_written_are_ignored() {
+fn invalid_records_in_the_backend_are_ignored() {
     let backend = Shared::default();
     let store = open(&always(), &backend).unwrap();
     (0..50).for_each(|n| store.put(n * 100, b"1").unwrap());
@@ -210,7 +211,7 @@ fn saved_filter_is_used_only_if_it_is_intact_and_current() {
     let (_, store) = open_in(&backend, &always());
     (0..100).for_each(|n| store.put(n * 100, b"1").unwrap());
     check(&store, 100);
-    // A filter that grows may make different mistakes than before.
+    // Repeat the queries, because a filter that grows may make different mistakes than before.
     let mut before = 0;
     while store.stats().false_positives > before {
         before = store.stats().false_positives;
@@ -228,7 +229,7 @@ fn saved_filter_is_used_only_if_it_is_intact_and_current() {
     assert_eq!(scanned, 0);
     check(&store, 100);
     assert_eq!(store.stats().false_positives, 0);
-    // The saved filter doesn't contain later writes.
+    // The saved filter doesn't contain later writes, so the first write removes it.
     store.put(100 * 100, b"1").unwrap();
     assert!(saved(directory.path()).is_empty());
     // Don't close the store, as if the process were killed.
@@ -237,7 +238,8 @@ fn saved_filter_is_used_only_if_it_is_intact_and_current() {
     let (scanned, store) = open_in(&backend, &always());
     assert!(scanned > 0);
     check(&store, 101);
-    // A saved filter that wasn't changed still exists after the store is dropped.
+    // If the filter wasn't changed, its file is still the same after the store is opened and
+    // dropped.
     drop(store);
     let newer = saved(directory.path());
     drop(open_in(&backend, &always()).1);

@@ -71,7 +71,7 @@ fn lookups_write_nothing_to_the_backend() {
 /// A put writes the records near its key in the same batch. If many records are outdated, it also
 /// writes the others, a part at a time.
 #[test]
-fn puts_write_outdated_records() {
+fn puts_bring_outdated_records_up_to_date() {
     let backend = Arc::new(Watched::default());
     let store = open(&roomy().capacity(8000), Arc::clone(&backend), None);
     put_members(&store, 0..5000);
@@ -175,7 +175,7 @@ fn saved_filter_stays_valid_after_mistakes_and_a_kill() {
     let store = reopen();
     assert_eq!(mistakes(&store, found.iter().copied()), []);
     assert_eq!(store.stats().rebuilds, 0);
-    // A write of a member invalidates it.
+    // A write of a member invalidates the saved filter.
     store.put(0, b"2").unwrap();
     let killed = copy_files(files.path());
     let store = open(&roomy(), copy(&*backend), Some(killed.path()));
@@ -202,7 +202,7 @@ fn lookup_does_not_wait_for_a_writer() {
     let found = thread::scope(|scope| {
         scope.spawn(|| put_members(&store, 500..900));
         is_stuck.recv().unwrap();
-        // This would hang if lookups waited.
+        // This would hang if lookups waited for the writer.
         let found = mistakes(&store, 1000..1500);
         let stats = store.stats();
         assert!(stats.repairs_skipped > 5 && stats.repairs_failed == 0, "{stats:?}");
@@ -233,7 +233,8 @@ fn no_record_contradicts_a_member_after_a_crash_at_any_write() {
         };
         let hooked = Arc::downgrade(&backend);
         let hook = move || {
-            // Closing after a failure would fail again.
+            // After a failed check, closing the store writes again. A second panic would abort the
+            // test.
             if !thread::panicking() {
                 check(&hooked.upgrade().unwrap().inner);
             }

@@ -141,7 +141,7 @@ fn kept_mistakes_stay_within_the_limit() {
 }
 
 #[test]
-fn lower_limit_forgets_mistakes_at_the_next_open() {
+fn mistakes_beyond_a_lower_limit_are_forgotten_at_the_next_open() {
     let backend = std::sync::Arc::new(MemoryBackend::new());
     let open = |most| {
         let options = always().mistakes_kept(most);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_are_near_the_lower_bound() {
+    fn planned_sizes_are_near_the_lower_bound() {
         // The bound is log(max(1/rate, no/yes)) + log(e) min(rate no/yes, 1) bits (theorem 7 of
         // the paper).
         for (yes, no) in

@@ -29,7 +29,7 @@ fn check(filter: &YesNoFilter, yes: &[Hash], no: &[Hash]) {
 }
 
 #[test]
-fn listed_keys_are_exact_and_other_keys_keep_the_rate() {
+fn listed_keys_are_answered_exactly_and_other_keys_keep_the_rate() {
     for (yes, no, rate) in [
         (0u64, 0u64, 0.01),
         (0, 1000, 0.01),
@@ -75,7 +75,7 @@ fn plan_describes_the_filter_that_is_built() {
 }
 
 #[test]
-fn filters_are_near_the_lower_bound() {
+fn filter_sizes_are_near_the_lower_bound() {
     let bits = |yes: u64, no: u64| {
         let (y, n) = (hashes(0..yes, 2), hashes(yes..yes + no, 2));
         let filter = built(&y, &n, 1.0 / 256.0).unwrap();

@@ -133,7 +133,7 @@ fn rebuilt_shard_regains_remainder_bits_and_still_grows() {
 /// A rebuild makes the shard larger if the next insert would otherwise double it, which would take
 /// a bit of each remainder.
 #[test]
-fn rebuilt_shard_is_below_its_growth_load() {
+fn rebuilt_shard_is_below_the_load_at_which_it_grows() {
     for load in [0.1, 0.5, 0.95, 1.0] {
         let shape = builder().slots(64).remainder_bits(10).shards(4).grow_at(load);
         let filter = shape.build_concurrent().unwrap();
@@ -203,7 +203,7 @@ fn failed_rebuild_changes_nothing() {
 
 /// Hashes that no filter size can spread give an error, not an endless loop.
 #[test]
-fn uneven_hashes_get_more_slots_or_are_refused() {
+fn unevenly_distributed_hashes_get_more_slots_or_are_refused() {
     let filter = builder().slots(40).remainder_bits(6).shards(2).build_concurrent().unwrap();
     let last = filter.shard_hashes(1).end().as_u128();
     let hash = |number: u128| Hash::from_u128(last - number);

@@ -154,7 +154,7 @@ fn host_lookup_includes_every_parent_host() {
 }
 
 #[test]
-fn long_lines_have_few_keys() {
+fn long_lines_have_a_limited_number_of_keys() {
     let long = format!("{}com{}", "a.".repeat(2000), "/b".repeat(2000));
     assert_eq!(asked(Matching::Host, &long).len(), 1);
     assert_eq!(asked(Matching::Url, &long).len(), 1 + MOST_CUTS);

@@ -78,7 +78,7 @@ fn refused(bytes: &[u8], change: impl Fn(&mut [u8])) -> String {
 }
 
 #[test]
-fn filter_with_the_greatest_repair_count_is_restored_after_a_repair() {
+fn filter_with_the_greatest_repair_count_can_be_repaired_and_restored() {
     let members: Vec<u64> = (0..100).map(number).collect();
     let builder = AdaptiveRangeFilter::builder().slots(200).remainder_bits(3).secret(secret());
     let mut filter: AdaptiveRangeFilter<u64> = builder.build().unwrap();
@@ -221,7 +221,7 @@ fn impossible_headers_are_refused() {
     assert!(refused(&bytes, put(LINES_AT, lines - 1)).contains("lines"));
     assert!(refused(&bytes, put(LINES_AT, lines + 1)).contains("of"));
     refused(&bytes, put(LINES_AT, u64::MAX));
-    // The header claims a large filter, but the table is missing.
+    // The header describes a large filter, but the table is missing.
     assert!(refused(&bytes, put(SLOTS_AT, 1 << 40)).contains("lines"));
     refused(&bytes, |bytes| {
         put(SLOTS_AT, 1 << 28)(bytes);

@@ -58,7 +58,7 @@ fn run_that_is_out_of_order_in_the_next_block_is_refused() {
 
 /// Tries every power of two as the number of repairs, which takes 8 bytes in the header.
 #[test]
-fn filter_with_the_greatest_repair_count_is_restored_after_a_repair() {
+fn filter_with_the_greatest_repair_count_can_be_repaired_and_restored() {
     let mut filter = build(100, 8, 0);
     let [member, query] = [7, 8].map(|number| Hash::from_u128(number << 80));
     filter.insert(member).unwrap();

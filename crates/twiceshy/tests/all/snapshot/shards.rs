@@ -187,7 +187,7 @@ fn impossible_headers_and_footers_are_refused() {
         let error = refused(&|bytes| bytes[size - LINE + behind] = 1);
         assert!(error.contains("reserved"), "{error}");
     }
-    // First the header claims more shards than the snapshot has, then fewer.
+    // First let the header count more shards than the snapshot has, then fewer.
     let error = refused(&|bytes| bytes[16] = 4);
     assert!(error.starts_with("shard 2: "), "{error}");
     assert!(refused(&|bytes| bytes[16] = 1).contains("has changed"));
@@ -367,8 +367,8 @@ fn version_1_of_shards_is_read_and_written_unchanged() {
     let back = restored(&kept).unwrap();
     check_entries(&back, &members);
     back.validate().unwrap();
-    // The file is from a version in which a repair that made a shard grow was refused. So it has
-    // the same members and fewer repairs.
+    // An earlier version wrote this file. It refused a repair if the shard had to grow. So the file
+    // has the same members, but fewer repairs.
     assert_eq!((back.parameters(), back.len()), (filter.parameters(), filter.len()));
     assert!(back.stats().repairs < filter.stats().repairs);
     assert!(kept == saved(&back), "{name} would be written differently today");
@@ -376,7 +376,7 @@ fn version_1_of_shards_is_read_and_written_unchanged() {
 
 /// A plain filter is a valid shard.
 #[test]
-fn plain_filter_is_a_valid_single_shard() {
+fn unsharded_filter_is_a_valid_single_shard() {
     let plain = worn(build(200, 9, 3), 260, 7);
     let filter = restored(&together(&[saved_plain(&plain)])).unwrap();
     assert_eq!(entries_of(&filter), plain.iter().collect::<Vec<_>>());

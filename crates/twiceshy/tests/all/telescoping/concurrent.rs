@@ -70,7 +70,8 @@ impl<S: telescoping::CodedScheme> Guarded<S> {
     fn ask_alone(&self, query: Hash, members: &BTreeSet<Hash>) {
         let Answer::Maybe(claim) = self.filter.check(query) else { return };
         assert!(claim.suspects().contains(&query));
-        // The interval of all members that an insert may affect: those of the whole block.
+        // The suspects of all members in the block, which is the widest range that a claim can
+        // have.
         let most = self.filter.suspects(query);
         assert!(most.contains(claim.suspects().start()) && most.contains(claim.suspects().end()));
         let shard = self.filter.shard_hashes(self.filter.shard_of(query));

@@ -51,10 +51,11 @@ fn saved<S: telescoping::CodedScheme>(filter: &CodedFilter<S>) -> Vec<u8> {
 /// Reads a crafted file whose remainders are so long that there are no levels. Decoding one of its
 /// codes would never end.
 #[test]
-fn filters_without_levels_are_refused() {
+fn filters_whose_remainders_leave_no_levels_are_refused() {
     let builder = TelescopingFilter::builder().slots(65_536).remainder_bits(56);
     let mut bytes = saved(&builder.build().unwrap());
-    // Claim one slot more than hashes have bits for, and add the line that this slot takes.
+    // Add one slot to the header, and the line that this slot takes. With so many slots, a hash has
+    // too few bits for a second digit.
     bytes[SLOTS_AT..SLOTS_AT + 8].copy_from_slice(&65_537u64.to_le_bytes());
     let lines = u64::from_le_bytes(bytes[LINES_AT..LINES_AT + 8].try_into().unwrap());
     bytes[LINES_AT..LINES_AT + 8].copy_from_slice(&(lines + 1).to_le_bytes());
@@ -89,7 +90,7 @@ fn check_round_trip<S: telescoping::CodedScheme>(slots: u64, remainder_bits: u32
 }
 
 #[test]
-fn filter_with_the_greatest_repair_count_is_restored_after_a_repair() {
+fn filter_with_the_greatest_repair_count_can_be_repaired_and_restored() {
     let filter = worn::<Selectors>(300, 7);
     let mut bytes = saved(&filter);
     bytes[REPAIRS_AT..REPAIRS_AT + 8].copy_from_slice(&(1u64 << 63).to_le_bytes());
@@ -161,7 +162,7 @@ fn impossible_headers_are_refused() {
     assert!(refused(&bytes, put(LINES_AT, lines - 1)).contains("lines"));
     assert!(refused(&bytes, put(LINES_AT, lines + 1)).contains("lines"));
     refused(&bytes, put(LINES_AT, u64::MAX));
-    // The header claims a large filter, but the table is missing.
+    // The header describes a large filter, but the table is missing.
     assert!(refused(&bytes, put(SLOTS_AT, 1 << 40)).contains("lines"));
     assert!(refused(&bytes, put(SLOTS_AT, 0)).contains("0 slots"));
     assert!(refused(&bytes, put(SLOTS_AT, u64::MAX)).contains("slots"));
@@ -224,7 +225,7 @@ fn files_are_replaced_and_restored() {
     filter.save(&path).unwrap();
     let back = ExtensionFilter::open(&path).unwrap();
     assert_eq!(saved(&back), saved(&filter));
-    // This filter has no secret yet.
+    // This filter has no secret yet, so it accepts any secret.
     let keyed = KeyedExtensions::open(&path, Some(secret.clone())).unwrap();
     keyed.save(&path, SecretMode::Omit).unwrap();
     assert!(KeyedExtensions::open(&path, Some(secret.clone())).is_ok());

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_options_and_extensions_are_skipped() {
+    fn vlan_tags_and_ip_options_and_extension_headers_are_skipped() {
         let packet = ipv4(V4, TCP, &tcp(1, 2));
         let tagged = ethernet(&[0x88A8, 7, 0x8100, 8, 0x0800], &packet);
         assert_eq!(Link::Ethernet.flow(&tagged), Some(flow(V4, TCP, 1, 2)));

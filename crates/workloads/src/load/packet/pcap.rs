@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn both_byte_orders_and_time_units_are_read() {
+    fn files_of_both_byte_orders_and_time_units_are_read() {
         for (is_big_endian, has_nanoseconds) in
             [(false, false), (false, true), (true, false), (true, true)]
         {

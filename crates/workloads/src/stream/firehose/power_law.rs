@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn nine_keys_in_ten_appear_in_a_short_run() {
+    fn short_stream_contains_nine_tenths_of_all_keys() {
         let keys: HashSet<u64> = published(1).take(1_000_000).map(|d| d.key).collect();
         assert!(keys.len() > 90_000, "{} keys", keys.len());
         assert!(keys.iter().all(|key| (OFFSET..OFFSET + 100_000).contains(key)));
