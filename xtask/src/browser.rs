@@ -105,7 +105,8 @@ fn show(
         "120",
         "chromium",
         "--headless",
-        // The sandbox does not work for root. The pages are our own, so they need none.
+        // The sandbox does not work for root. The pages are our own, so the browser needs no
+        // sandbox.
         "--no-sandbox",
         "--disable-gpu",
         "--disable-quic",

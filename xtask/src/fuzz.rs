@@ -37,7 +37,7 @@ pub(crate) fn run(targets: &[&str], seconds: u32, screen: &Screen) -> Done {
 }
 
 pub(crate) fn build(screen: &Screen) -> Done {
-    // libFuzzer is written in C++.
+    // libFuzzer is written in C++, so building it needs a compiler.
     install("g++", &["c++", "--version"])?;
     // With an explicit target, cargo does not instrument build scripts.
     let mut build = command(&["cargo", "build", "--release", "--target", &host()?]);

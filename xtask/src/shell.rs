@@ -108,7 +108,7 @@ impl Screen {
     pub(crate) fn print(&self, text: &str) {
         match self {
             Self::Terminal => eprintln!("{text}"),
-            // If the log can't be written, the next command fails.
+            // Ignore the error: if the log can't be written, the next command fails.
             Self::Log(path) => drop(open(path).and_then(|mut log| writeln!(log, "{text}"))),
         }
     }

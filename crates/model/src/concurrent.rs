@@ -114,7 +114,8 @@ fn drive_script(bytes: &mut Unstructured<'_>) -> Result<()> {
         .value_bits(2);
     let shape = if grows { shape.grow_at(0.9) } else { shape };
     let filter = shape.clone().shards(shards).build_concurrent().expect("a small filter");
-    // Shards grow independently, so they can't be compared with a plain filter.
+    // Shards grow independently. So if there are several, they can't be compared with a plain
+    // filter.
     let comparable = !grows || shards == 1;
     let plain = comparable.then(|| shape.build().expect("a small filter"));
     let mut operations = Vec::new();
@@ -307,7 +308,7 @@ impl Driver<'_> {
         let near = |hash| form.whole(hash).prefix(parameters.remainder_bits as usize);
         let is_suspect = claim.suspects().contains(&extra);
         if is_suspect && near(extra) != near(query) {
-            // The filter would ignore such a member.
+            // The filter would ignore this member, because its remainder differs from the query's.
             return;
         }
         listed.push(extra.into());

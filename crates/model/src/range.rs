@@ -6,7 +6,7 @@ use core::fmt::Debug;
 use core::iter::repeat_n;
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
-use twiceshy::snapshot::KeyedSnapshot;
+use twiceshy::KeyedSnapshot;
 use twiceshy::{
     AdaptiveRangeFilter, Frozen, Hash, RangeFilter, Secret, SecretMode,
     error::{AdaptError, GrowError, InsertError, RemoveError},

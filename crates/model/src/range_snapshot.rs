@@ -4,7 +4,7 @@ use crate::range::Number;
 use crate::snapshot::{flip_bytes, overwrite_stretch, seal, sealed};
 use arbitrary::{Result, Unstructured};
 use core::ops::RangeInclusive;
-use twiceshy::snapshot::KeyedSnapshot;
+use twiceshy::KeyedSnapshot;
 use twiceshy::{
     AdaptiveRangeFilter, Frozen, RangeFilter, Secret, SecretMode, range, snapshot::SnapshotError,
 };
@@ -113,7 +113,7 @@ pub fn read<K: Number>(bytes: &[u8]) {
         assert_eq!(filter.contains_range(query.clone()), maybe);
     }
     // The filter is saved with the mark of the secret, but without the secret. So compare the bytes
-    // only if the snapshot had the same.
+    // only if the snapshot also has a mark and no secret.
     if bytes[FLAGS_AT] & 1 == 0 && bytes[MARK_AT..MARK_AT + 8] != [0; 8] {
         let mut saved = Vec::new();
         filter.write_to(&mut saved, SecretMode::Omit).expect("writing to memory");
@@ -145,7 +145,7 @@ fn queries<K: Number>(longest: u64) -> Vec<RangeInclusive<K>> {
         K::of(first)..=K::of(first.saturating_add(length - 1).min(last_of_all))
     };
     let short = starts.flat_map(|start| lengths.map(|length| range(start, length)));
-    // The range of all keys, if it isn't searched partition by partition.
+    // Ask for all keys only if that range is too long to be searched partition by partition.
     let all = (K::BITS > 32).then(|| range(0, u128::MAX));
     short.chain([range(0, 2000 * longest)]).chain(all).collect()
 }

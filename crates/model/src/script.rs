@@ -332,8 +332,8 @@ impl Stage {
             }
             Err(GrowError::NoRemainder) => assert_eq!(self.model.form().remainder, 1),
             Err(GrowError::FreshRemainders) => assert!(!self.model.form().is_plain()),
-            // The tail consists of whole blocks and may be shorter, so entries at the end of the
-            // table may not fit.
+            // The doubled filter's tail consists of whole blocks and may be shorter, so entries at
+            // the end of the table may not fit.
             Err(GrowError::Build(BuildError::Full { slots })) => {
                 let Form { remainder, .. } = self.model.form();
                 let form = Form { slots, remainder: remainder - 1, ..self.model.form() };

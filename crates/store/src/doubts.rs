@@ -103,13 +103,13 @@ impl<K> Doubts<K> {
         true
     }
 
-    /// Returns whether a key is in doubt. The caller holds its stripe.
+    /// Returns whether a key is in doubt. The caller holds the key's stripe.
     pub(crate) fn contains(&self, hash: Hash) -> bool {
         self.is_any() && self.state().keys.contains_key(&hash)
     }
 
-    /// Returns whether a key may be in doubt, because it is recorded or because its shard has
-    /// overflowed. The caller holds its stripe.
+    /// Returns whether a key may be in doubt, because it is recorded, or because its shard has had too many
+    /// doubts to record them all. The caller holds the key's stripe.
     pub(crate) fn may_contain(&self, hash: Hash, shard: usize) -> bool {
         let is_in = |state: &State<K>| {
             state.keys.contains_key(&hash) || state.overflows.contains_key(&shard)
@@ -117,7 +117,8 @@ impl<K> Doubts<K> {
         self.is_any() && is_in(&self.state())
     }
 
-    /// Returns the hashes of the keys in doubt in an interval, in order. The caller holds its stripes.
+    /// Returns the hashes of the keys in doubt in an interval, in order. The caller holds the interval's
+    /// stripes.
     pub(crate) fn within(&self, hashes: &RangeInclusive<Hash>) -> Vec<Hash> {
         if !self.is_any() {
             return Vec::new();
@@ -147,8 +148,8 @@ impl<K> Doubts<K> {
         Mark(self.state().next)
     }
 
-    /// Ends a doubt that is older than a mark. Returns whether there was one. The caller holds its
-    /// stripe.
+    /// Ends the doubt about a key if it is older than a mark. Returns whether there was one. The caller holds
+    /// the key's stripe.
     pub(crate) fn settle(&self, hash: Hash, mark: Mark) -> bool {
         let mut state = self.state();
         let is_settled = state.keys.get(&hash).is_some_and(|&(number, _)| number < mark.0);

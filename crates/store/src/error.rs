@@ -8,7 +8,7 @@ use twiceshy::{
     snapshot::SnapshotError,
 };
 
-/// Why an operation of a store failed.
+/// The reason why an operation of a store failed.
 ///
 /// No error loses a write that was acknowledged before. After a [`Backend`](Self::Backend) error of a write,
 /// the store holds the whole batch or none of it, and only reopening the store shows which (see

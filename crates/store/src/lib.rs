@@ -1,6 +1,6 @@
-//! An embedded key-value store whose filter learns from its mistakes. If the filter takes an absent key
-//! for a member, that costs one disk read. Then the mistake is repaired, and it stays repaired while it is
-//! one of those that are [kept](OpenOptions::mistakes_kept).
+//! An embedded key-value store whose filter learns from its mistakes. If the filter takes an absent key for a
+//! member, that costs one disk read. Then the mistake is repaired, and it stays repaired as long as it is
+//! [kept](OpenOptions::mistakes_kept).
 //!
 //! | your data | use |
 //! | --- | --- |

@@ -99,9 +99,10 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Sizes the filter for this many members \[default: 1024\]. The filter grows if there are more, and
-    /// shrinks to this size if there are fewer again. It takes about 14 bits per member if it is sized for
-    /// its members, and up to 16 if it has grown, at a false-positive rate of 0.2 %.
+    /// Sizes the filter for this many members \[default: 1024; 2^20 in a range store\]. The filter grows if
+    /// there are more, and shrinks to this size if there are fewer again. At a false-positive rate of 0.2 %,
+    /// for example, it takes about 14 bits per member if it is sized for its members, and up to 16 if it has
+    /// grown.
     #[must_use]
     pub fn capacity(mut self, members: usize) -> Self {
         self.capacity = Some(members);
@@ -286,7 +287,9 @@ impl OpenOptions {
     /// Returns how many mistakes a guard keeps, and their maximum memory in bytes. If memory is
     /// limited, they take at most an eighth of the limit.
     pub(crate) fn mistakes_in_memory(&self) -> (usize, u64) {
-        let bytes = |kept: u64| kept * MISTAKE_BYTES + kept.min(1 << 9) * STRIPE_BYTES;
+        let bytes = |kept: u64| {
+            kept.saturating_mul(MISTAKE_BYTES).saturating_add(kept.min(1 << 9) * STRIPE_BYTES)
+        };
         let mut kept = self.mistakes_kept.unwrap_or(IN_MEMORY).max(1) as u64;
         if let Some(memory) = self.memory {
             let spread = memory / 8 / (MISTAKE_BYTES + STRIPE_BYTES);

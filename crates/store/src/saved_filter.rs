@@ -26,7 +26,7 @@ use twiceshy::{Secret, snapshot::SnapshotError};
 
 /// The location of a store's saved filter, and whether that filter is valid.
 pub(crate) struct SavedFilter {
-    /// `None` if the filter isn't saved.
+    /// The directory of the saved filter, or `None` if the filter isn't saved.
     directory: Option<PathBuf>,
     /// Whether the backend has no record of a saved filter, so that none is valid.
     is_invalid: AtomicBool,
@@ -191,7 +191,7 @@ fn file_name(number: [u8; 16]) -> OsString {
     format!("{PREFIX}{:032x}{SUFFIX}", u128::from_be_bytes(number)).into()
 }
 
-/// The length of a snapshot's last line.
+/// The length of a snapshot's last line, in bytes.
 const END_BYTES: u64 = 64;
 
 const PREFIX: &str = "filter-";

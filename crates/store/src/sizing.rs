@@ -120,7 +120,7 @@ pub(crate) struct ShardSizes {
     memory: u64,
 }
 
-/// Why a shard is rebuilt.
+/// The reason why a shard is rebuilt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// Its members have outgrown it.

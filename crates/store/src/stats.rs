@@ -61,7 +61,8 @@ pub struct Stats {
     pub backend_scans: u64,
     /// Number of shards that were rebuilt.
     pub rebuilds: u64,
-    /// Number of shards that were rebuilt because repairs had used up their room.
+    /// Number of shards that were rebuilt because repairs had used up their room, or because they had
+    /// too many records of repairs.
     pub rotations: u64,
     /// Number of rebuilds that failed. They are tried again.
     pub rebuilds_failed: u64,

@@ -54,7 +54,7 @@ impl<'a, B: Backend> Opening<'a, B> {
         }
         let remembered = layout::sizing(&place.backend)?;
         let sizing = options.sizing(remembered);
-        // The store doesn't record the memory limit.
+        // The store doesn't save the memory limit, so use the current one.
         let remembered =
             remembered.map(|remembered| Sizing { memory: sizing.memory, ..remembered });
         Ok(Self { options, place, claim, remembered, sizing })

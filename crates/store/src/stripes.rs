@@ -44,7 +44,7 @@ impl Mistakes {
         is_removed
     }
 
-    /// Removes a mistake, preferring one other than `mistake`.
+    /// Removes one mistake: a different one than `mistake`, if there is any.
     pub(crate) fn evict(&mut self, mistake: Hash) {
         let next = self.range(mistake..=Hash::MAX).find(|&other| other != mistake);
         let first = || self.range(Hash::MIN..=Hash::MAX).next();
@@ -65,7 +65,7 @@ fn index(hash: Hash) -> usize {
     (hash.as_u128() >> (128 - BITS)) as usize
 }
 
-/// Returns the stripes that have hashes in some intervals, in ascending order.
+/// Returns the indices of the stripes that overlap any of these intervals, in ascending order.
 fn indices(hashes: impl IntoIterator<Item = RangeInclusive<Hash>>) -> SmallVec<[usize; 2]> {
     let mut indices = SmallVec::new();
     for hashes in hashes {
@@ -83,8 +83,8 @@ impl<M: Default> Stripes<M> {
         Self { stripes: (0..1 << BITS).map(|_| Mutex::default()).collect() }
     }
 
-    /// Locks all stripes that have hashes in some intervals, always in ascending order, so that there are
-    /// no deadlocks.
+    /// Locks all stripes that overlap any of these intervals, always in ascending order, so that there are no
+    /// deadlocks.
     pub(crate) fn lock(
         &self,
         hashes: impl IntoIterator<Item = RangeInclusive<Hash>>,
@@ -143,7 +143,7 @@ impl Stripes {
 
 /// A set of locked stripes.
 pub(crate) struct Locked<'a, M = Mistakes> {
-    /// Sorted by index.
+    /// The locked stripes with their indices, sorted by index.
     stripes: SmallVec<[(usize, MutexGuard<'a, M>); 2]>,
 }
 

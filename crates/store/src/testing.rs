@@ -89,7 +89,7 @@ impl<B> FaultyBackend<B> {
         state.plan = Some(plan);
     }
 
-    /// Makes all scans fail, or stops making them fail.
+    /// Sets whether all scans fail.
     pub fn fail_scans(&self, fail: bool) {
         self.state().scans_fail = fail;
     }

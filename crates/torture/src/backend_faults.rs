@@ -92,7 +92,7 @@ pub(crate) fn run(
         let mut attack = Attack { shot, store, backend, coverage, hits: 0, random: random.clone() };
         let attacked = attack.run(&mut session, op, &after);
         if attacked.is_err() {
-            // This drops the store, which must not panic.
+            // Returning the error drops the store, which must not panic.
             backend.heal();
         }
         attacked?;

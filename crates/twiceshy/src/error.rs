@@ -9,7 +9,7 @@ pub use crate::invalid::Invalid;
 use crate::claim::Mismatch;
 use crate::{Claim, Hash};
 
-/// A member could not be inserted; the filter is unchanged.
+/// The reason why a member was not inserted. The filter is unchanged.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InsertError {
@@ -33,7 +33,7 @@ pub enum InsertError {
     Mismatch,
 }
 
-/// Some members of a batch could not be inserted; all others were.
+/// The error when some members of a batch were not inserted. All other members were inserted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[error("{} members were refused, all others inserted; build a larger filter", refused.len())]
@@ -45,7 +45,7 @@ pub struct InsertManyError {
     pub cause: InsertError,
 }
 
-/// A member was not removed; the filter is unchanged.
+/// The reason why a member was not removed. The filter is unchanged.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoveError {
@@ -94,7 +94,7 @@ pub enum RemoveError {
     },
 }
 
-/// A mistake was not repaired; the filter is unchanged.
+/// The reason why a mistake was not repaired. The filter is unchanged.
 ///
 /// Except for [`Full`](Self::Full), all of these errors protect members: the repair would cause a
 /// false negative.
@@ -156,7 +156,7 @@ pub enum AdaptError {
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// None, or more than one, of capacity, memory and slots was given.
+    /// No size was given, or more than one of capacity, memory and slots.
     #[error("give exactly one of capacity, memory and slots")]
     Size,
     /// A rate and remainder bits were both given.
@@ -228,7 +228,7 @@ pub enum PlanError {
     LongestRange(u64),
 }
 
-/// A filter was not built.
+/// The reason why a filter was not built.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -295,7 +295,7 @@ pub enum BuildError {
     Stale,
 }
 
-/// A filter could not be doubled.
+/// The reason why a filter was not doubled.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrowError {

@@ -1,6 +1,7 @@
 //! The error that every check of invariants returns.
 
-/// A structure breaks one of its own invariants, because of a bug or corrupted memory.
+/// The error when a structure breaks one of its own invariants, because of a bug or corrupted
+/// memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("broken invariant: {0}")]
 pub struct Invalid(pub(crate) String);

@@ -27,7 +27,7 @@ use core::ops::RangeInclusive;
 /// filter.contains(&7u64);
 /// ```
 ///
-/// [`KeyedSnapshot`](crate::snapshot::KeyedSnapshot) saves a keyed filter, and records the secret
+/// [`KeyedSnapshot`](crate::KeyedSnapshot) saves a keyed filter, and records the secret
 /// or a mark of it. Code that would record neither doesn't compile:
 ///
 /// ```compile_fail,E0599

@@ -71,7 +71,8 @@
 //!
 //! # Guarantees
 //! - **No false negatives**, as long as the listed members are the true ones.
-//! - **An operation that returns an error has changed nothing.**
+//! - **An operation that returns an error has changed no answer.** At most, a filter that grows has
+//!   already grown.
 //! - **Files are not trusted.** A filter that can be changed is validated when it is read. At
 //!   worst, a frozen filter gives wrong answers.
 //!
@@ -112,6 +113,6 @@ pub use list::{YesNoFilter, YesNoList};
 pub use members::{Listing, Member, MemberSource};
 pub use quotient::QuotientFilter;
 pub use range::{AdaptiveRangeFilter, RangeFilter};
-pub use snapshot::{Frozen, SecretMode, Snapshot};
+pub use snapshot::{Frozen, KeyedSnapshot, SecretMode, Snapshot};
 pub use telescoping::{ExtensionFilter, PlainQuotientFilter, TelescopingFilter};
 pub use traits::{Adaptive, Checked, Dynamic, Filter, Stats};

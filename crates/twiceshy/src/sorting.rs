@@ -73,7 +73,8 @@ impl Numbers {
         }
     }
 
-    /// Returns the right shift that leaves about `leading` bits of a quotient.
+    /// Returns how many places to shift a quotient to the right so that about `leading` bits are
+    /// left.
     fn quotient_shift(self, leading: u32) -> u32 {
         let quotient_bits = u64::BITS - (self.digits.slots - 1).leading_zeros();
         quotient_bits.saturating_sub(leading)

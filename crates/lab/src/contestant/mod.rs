@@ -211,7 +211,8 @@ mod tests {
                 }
             }
             let name = kind.name();
-            // A Bloom filter's hash functions are random, and a repair can bring a mistake back.
+            // A repair of a Bloom filter can bring another mistake back, because its hash functions
+            // are random.
             let most_left = if matches!(kind, Kind::Abf) { mistakes.len() / 20 } else { 0 };
             let left = filter.count(&mistakes);
             assert!(mistakes.len() > 50 && left <= most_left, "{name}: {left}");

@@ -244,7 +244,8 @@ impl Contestant for Mapped {
         let hash = self.hasher.hash(&mistake);
         let suspects = self.members.range(self.filter.suspects(hash));
         let suspects: Vec<Hash> = suspects.copied().collect();
-        // If the query has the same digits as a member, it stays a mistake.
+        // The repair fails if the query has the same digits as a member. Then the query stays a
+        // mistake.
         self.filter.repair(hash, &suspects);
     }
 
@@ -314,7 +315,8 @@ impl Dynamic for Utaf {
         }
         let run = self.run(quotient);
         let Some(unused) = self.first_unused(run.end) else { return Err(full) };
-        // If a slot is pushed into a block, one more slot of that block belongs to earlier blocks.
+        // If a slot is pushed into a block, one more slot of that block belongs to earlier blocks,
+        // so the block's offset grows.
         let spilt = quotient / 64 + 1..unused / 64 + 1;
         if self.offsets[spilt.clone()].contains(&u16::MAX) {
             return Err(full);

@@ -20,8 +20,7 @@ pub(super) fn draw(out: &mut Markup, plot: &Plot, looks: &Looks<'_>, layout: Lay
     let font = layout.font;
     let rows = rows(plot, looks);
     let axis = Axis { zero: true, ..plot.y.clone() };
-    // On a logarithmic axis even the shortest bar must be visible, so begin the axis below its
-    // value.
+    // On a logarithmic axis even the shortest bar must be visible, so begin the axis below its end.
     let foot = if axis.scale == Scale::Linear { 1.0 } else { 0.7 };
     let range =
         range_of(&y_values(plot).collect::<Vec<_>>(), &axis).map(|(low, high)| (low * foot, high));

@@ -16,7 +16,7 @@ const ENGINES: [&str; 2] = ["fjall", "redb"];
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    /// The operating system releases this lock when the process ends.
+    /// The lock file. The operating system unlocks it when the process ends.
     lock: File,
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
-/// Why an operation of a backend failed.
+/// The reason why an operation of a backend failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {

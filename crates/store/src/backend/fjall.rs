@@ -106,13 +106,14 @@ impl Default for FjallOptions {
 pub struct FjallBackend {
     spaces: [Space; Keyspace::ALL.len()],
     database: Database,
-    /// Writers lock this for reading. A backup locks it for writing, so that it begins between two batches.
+    /// Separates backups from writes. Writers lock this for reading. A backup locks it for writing, so that
+    /// the backup begins between two batches.
     commits: RwLock<()>,
     options: FjallOptions,
     claims: Claims,
-    /// Why the engine refuses writes, once that is known.
+    /// The reason why the engine refuses writes, once it is known.
     failure: OnceLock<String>,
-    /// This is the last field, so that the directory is unlocked last.
+    /// The locked directory. This is the last field, so that the directory is unlocked last.
     directory: Directory,
 }
 

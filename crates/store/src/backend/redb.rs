@@ -21,7 +21,7 @@ use super::{
 /// The name of redb's file in the directory.
 const ENGINE: &str = "redb";
 
-/// Of consecutive eventual writes, every `SYNC_EVERY`-th one is synced.
+/// Number of consecutive eventual writes per sync.
 ///
 /// redb reuses the pages of unsynced commits, but keeps about 40 bytes of memory per commit until
 /// it syncs. This was measured once on a busy machine, with three of 100,000 pairs replaced per
@@ -73,14 +73,14 @@ impl Default for RedbOptions {
 /// # Ok::<(), twiceshy_store::BackendError>(())
 /// ```
 pub struct RedbBackend {
-    /// Only `compact` locks this for writing.
+    /// The database. Only `compact` locks this for writing.
     database: RwLock<Database>,
     /// The number of eventual writes since the last sync. A commit locks this before the database,
     /// and holds it until it is done. Otherwise a sync could miss a write that has just returned.
     unsynced: Mutex<u32>,
     options: RedbOptions,
     claims: Claims,
-    /// This is the last field, so that the directory is unlocked last.
+    /// The locked directory. This is the last field, so that the directory is unlocked last.
     directory: Directory,
 }
 

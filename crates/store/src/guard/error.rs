@@ -30,7 +30,7 @@ impl<E> From<E> for WriteError<E> {
     }
 }
 
-/// Why an operation of a [`Guard`](super::Guard) failed; `E` is the database's own error.
+/// The reason why an operation of a [`Guard`](super::Guard) failed; `E` is the database's own error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GuardError<E> {

@@ -76,8 +76,8 @@ pub fn hash_column(hash: Hash) -> i64 {
 ///   one of them may remove another member from the filter.
 /// - While your closure runs, the guard holds a lock on the keys' *stripe*, about 1/512 of all
 ///   hashes. Writes in the stripe wait. Reads never wait: if a read finds a mistake in the stripe,
-///   a later write repairs it. To avoid deadlocks, don't write through the guard from within the
-///   closure, or while you hold a connection that the closure or the guard's queries need.
+///   a later write repairs it. To avoid deadlocks, call nothing but lookups and statistics of the guard
+///   from within the closure, or while you hold a connection that the closure or the guard's queries need.
 /// - When your closure returns `Ok` from an insert, [`Guarded::look_up`] and [`MemberSource::members`] must
 ///   find the keys. When it returns `Ok` from a removal, the key must be gone. If there is a
 ///   transaction, commit it first. If a statement changed no row, return an error instead.
@@ -445,7 +445,7 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         let hash = self.hash(key);
         let listed = self.database.members(hash..=hash).map_err(GuardError::Database)?;
         let is_found = listed.iter().any(|other| self.hash(borrowed(other)) == hash);
-        // Another thread may have removed the key in the meantime.
+        // If the key isn't found, another thread may have removed it in the meantime.
         if is_found || !self.is_there(key)? { Ok(()) } else { Err(GuardError::ForeignHash) }
     }
 }

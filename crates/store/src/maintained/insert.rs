@@ -29,7 +29,7 @@ impl<T, E> Tried<T, E> {
     }
 }
 
-/// The result of such work, or the error of the database.
+/// The result of work that needs room in the filter, or the error of the database.
 pub(super) type Attempt<T, E> = Result<Tried<T, E>, E>;
 
 /// Whether the filter holds a key that is about to be written.
@@ -107,6 +107,7 @@ impl<F: Shard> Drop for InFlight<'_, F> {
 /// Keys that are in the filter, and are about to be written to the database.
 pub(crate) struct Admitted<'a, F: Shard> {
     is_new: SmallVec<[bool; 8]>,
+    may_be_unlisted: SmallVec<[bool; 8]>,
     in_flight: InFlight<'a, F>,
     // This is the last field, so that the stripes are unlocked only after the writes have ended.
     locked: Locked<'a>,
@@ -116,6 +117,12 @@ impl<F: Shard> Admitted<'_, F> {
     /// Returns, for each key, whether it may be new in the database.
     pub(crate) fn is_new(&self) -> &[bool] {
         &self.is_new
+    }
+
+    /// Returns, for each key, whether the database's listing of members may lack it: because it is
+    /// new, or because an earlier write that failed may still remove it.
+    pub(crate) fn may_be_unlisted(&self) -> &[bool] {
+        &self.may_be_unlisted
     }
 }
 
@@ -185,7 +192,8 @@ impl<F: Shard> MaintainedFilter<F> {
             Ok(match tried {
                 Tried::Done(in_flight) => {
                     let is_new = SmallVec::from_elem(true, 1);
-                    Tried::Done(Some(Admitted { is_new, in_flight, locked }))
+                    let may_be_unlisted = is_new.clone();
+                    Tried::Done(Some(Admitted { is_new, may_be_unlisted, in_flight, locked }))
                 }
                 Tried::Again => Tried::Again,
                 Tried::NoRoom(hash, error) => Tried::NoRoom(hash, error),
@@ -227,6 +235,7 @@ impl<F: Shard> MaintainedFilter<F> {
     ) -> Attempt<Admitted<'_, F>, S::Error> {
         let locked = self.lock(hashes);
         let mut is_new = SmallVec::from_elem(false, hashes.len());
+        let mut may_be_unlisted = is_new.clone();
         let mut candidates = SmallVec::<[Candidate; 1]>::new();
         for (at, hash) in distinct(hashes) {
             if locked.has_mistake(hash) {
@@ -237,12 +246,15 @@ impl<F: Shard> MaintainedFilter<F> {
             // Until the listing of members is complete, the filter may lack a key that the database
             // has. If the key may be in doubt, too, treat it as new, so that the store lists it
             // again.
-            let may_lack = !self.is_complete() && source.doubt(hash) != Doubt::None;
+            let in_doubt = source.doubt(hash) != Doubt::None;
+            let may_lack = !self.is_complete() && in_doubt;
             is_new[at] = !maybe || may_lack || !self.counted(|| is_there(at))?;
+            // Ask for doubts only once. A key that is listed now must also be in the filter.
+            may_be_unlisted[at] = is_new[at] || in_doubt;
             candidates.push(Candidate { hash, is_new: is_new[at], was_ready });
         }
         let tried = self.admit(source, &locked, &candidates)?;
-        Ok(tried.map(|in_flight| Admitted { is_new, in_flight, locked }))
+        Ok(tried.map(|in_flight| Admitted { is_new, may_be_unlisted, in_flight, locked }))
     }
 
     /// Begins all of these writes or none, and inserts the new keys into the filter.
@@ -294,7 +306,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 return Ok(Tried::Done((Entered::Nothing, Vec::new())));
             }
             if !was_ready {
-                // The shard was not ready, so the key was not looked up.
+                // The shard was not ready before, so the key was not looked up.
                 return Ok(Tried::Again);
             }
             if !is_new {
@@ -346,7 +358,8 @@ impl<F: Shard> MaintainedFilter<F> {
                     let members = self.listed(source, &claim, &before.new_hashes())?;
                     listed = Some((*claim, members));
                 }
-                // A member near the claim was added or removed meanwhile, or there is a ghost.
+                // Try again: a member near the claim was added or removed meanwhile, or there is a
+                // ghost.
                 Err(InsertError::Mismatch) => {}
                 Err(error) => return Ok(Tried::NoRoom(hash, error.into())),
             }

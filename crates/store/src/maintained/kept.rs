@@ -31,7 +31,7 @@ impl Kept {
         self.change(locked.stripe_mut(mistake), |mistakes| mistakes.remove(mistake))
     }
 
-    /// Removes one mistake from the stripe of `mistake`, preferring a different one.
+    /// Removes one mistake from the stripe of `mistake`: a different one, if the stripe has any.
     pub(super) fn evict(&self, locked: &mut Locked<'_>, mistake: Hash) {
         self.change(locked.stripe_mut(mistake), |mistakes| mistakes.evict(mistake));
     }

@@ -32,9 +32,14 @@
 //!    the change there. The new filter may confuse more hashes than the old one did. An operation
 //!    that uses a listing first checks that its stripes cover the listed interval, and begins again otherwise.
 //!
-//! Locks are taken in this order: stripes, in ascending order; the writes of a shard, one shard at a time,
-//! never across a call of the database; the filter's own locks. Nobody waits for a rebuild while holding a
-//! stripe.
+//! Locks are taken in this order:
+//! 1. `one_at_a_time`, which a rebuild holds;
+//! 2. stripes, in ascending order (a rebuild takes one at a time, to read the mistakes there);
+//! 3. `moving`, which is held while records are read or written, and never together with a stripe;
+//! 4. the writes of a shard, one shard at a time, never across a call of the database;
+//! 5. the filter's own locks, and those of queues, doubts and scheduled work, one at a time.
+//!
+//! Nobody waits for a rebuild while holding a stripe.
 
 mod edit;
 mod insert;
@@ -101,8 +106,8 @@ pub(crate) trait Source:
         Ok(())
     }
 
-    /// Returns whether a key that isn't visible now has an earlier write that may still take effect, and
-    /// when. The caller holds the key's stripe.
+    /// Returns whether, and when, an earlier write of a key that isn't visible now may still take effect. The
+    /// caller holds the key's stripe.
     fn doubt(&self, hash: Hash) -> Doubt;
 
     /// Whether a failed write can leave a fingerprint (a *ghost*) in any shard. Repairs drop ghosts. If this
@@ -121,8 +126,8 @@ pub(crate) trait Source:
         Vec::new()
     }
 
-    /// Makes the listing of members complete, if it may not be. Returns whether it is. If this fails, it is
-    /// tried again later.
+    /// Makes the listing of members complete, if it may be incomplete. Returns whether the listing is
+    /// complete. A failed attempt is repeated later.
     fn complete(&self) -> Result<bool, Self::Error> {
         Ok(true)
     }
@@ -196,7 +201,8 @@ impl Policy {
 /// its shards: locks, counters, full queues, and the state of the shards.
 pub(crate) fn fixed_bytes(shards: usize) -> u64 {
     const LOCKS_AND_COUNTERS: u64 = 16 << 10;
-    LOCKS_AND_COUNTERS + records::MOST_BYTES + repair::MOST_BYTES + shards as u64 * SHARD_BYTES
+    let of_shards = (shards as u64).saturating_mul(SHARD_BYTES);
+    (LOCKS_AND_COUNTERS + records::MOST_BYTES + repair::MOST_BYTES).saturating_add(of_shards)
 }
 
 /// Bytes of memory that the state of a shard takes, with a few writes in flight.
@@ -285,7 +291,7 @@ impl<F: Shard> MaintainedFilter<F> {
         sizes: ShardSizes,
         policy: Policy,
     ) -> Self {
-        // Shards are rebuilt instead of doubled.
+        // Stores rebuild shards instead of doubling them.
         filter.stop_growing();
         Self {
             sizes,

@@ -23,7 +23,7 @@ use twiceshy::Hash;
 #[derive(Default)]
 pub(super) struct Writes {
     in_flight: HashSet<Hash>,
-    /// This is in a box, because most shards aren't being rebuilt.
+    /// The notes for a rebuild. They are in a box, because most shards aren't being rebuilt.
     notes: Option<Box<Notes>>,
     /// The number of filters that rebuilds have swapped in. A filter that was swapped in holds each
     /// key that was in flight at that moment, once.
@@ -65,7 +65,7 @@ impl Writes {
         self.take_off(hash);
     }
 
-    /// Ends a write although nobody knows whether the key is in the database. The filter keeps the key.
+    /// Ends a write whose outcome is unknown. The filter keeps the key.
     pub(super) fn end_unknown(&mut self, hash: Hash) {
         self.has_ghosts = true;
         if let Some(notes) = &mut self.notes {

@@ -12,6 +12,7 @@
 //! 4. In one step: apply the rest of the notes, and swap the new filter in.
 
 use super::notes::{Notes, Roll};
+use super::records::most_old;
 use super::{MaintainedFilter, Source};
 use crate::census::Census;
 use crate::sizing::FRESH;
@@ -37,7 +38,8 @@ fn threads() -> usize {
     available_parallelism().map_or(1, usize::from).min(4)
 }
 
-/// The maximum number of notes for the step that swaps. If writers are too fast, there may be more.
+/// The maximum number of notes in the last round before the filters are swapped. If writers are too fast,
+/// there may be more.
 const LAST_ROUND: usize = 64;
 
 /// The maximum number of rounds before the swap.
@@ -52,6 +54,8 @@ struct Rebuild<'a, F: Shard> {
     members: Roll,
     /// The mistakes to repair from the start. Members among them are ignored.
     mistakes: BTreeSet<Hash>,
+    /// Bytes of memory that the list of records to delete takes.
+    doomed_bytes: u64,
     /// Whether a removal must leave a trace of the repairs near it.
     keeps_repairs: bool,
     may_have_ghosts: bool,
@@ -75,7 +79,7 @@ pub(crate) struct Rebuilt {
     pub(crate) is_swapped: bool,
 }
 
-/// Ends the notes when it is dropped, unless the rebuild has succeeded.
+/// Stops the taking of notes when this is dropped, unless the rebuild has succeeded.
 struct Noting<'a, F: Shard>(Option<&'a MaintainedFilter<F>>, usize);
 
 impl<F: Shard> Drop for Noting<'_, F> {
@@ -123,6 +127,7 @@ impl<F: Shard> MaintainedFilter<F> {
             slots,
             members: Roll::default(),
             mistakes: BTreeSet::new(),
+            doomed_bytes: 0,
             keeps_repairs: S::KEEPS_RECORDS,
             may_have_ghosts: false,
             more,
@@ -135,6 +140,7 @@ impl<F: Shard> MaintainedFilter<F> {
         let mut doomed = None;
         if S::KEEPS_RECORDS {
             let (mistakes, others) = self.records_to_repair(source, &hashes, &rebuild.members)?;
+            rebuild.doomed_bytes = others.bytes();
             (rebuild.mistakes, doomed) = (mistakes, Some(others));
         } else {
             rebuild.mistakes = self.stripes.mistakes(&hashes);
@@ -189,7 +195,10 @@ impl<F: Shard> MaintainedFilter<F> {
         self.shards[shard].is_given_up.store(false, Ordering::Relaxed);
         if let Some(doomed) = doomed {
             self.forget_doomed(source, &doomed, &rebuild.mistakes);
-            self.shards[shard].records.store(rebuild.mistakes.len(), Ordering::Relaxed);
+            // Queued records may exceed the maximum. If they counted in full, the shard would be due
+            // again at once.
+            let old = rebuild.mistakes.len().min(most_old(rebuild.members.len()));
+            self.shards[shard].records.store(old, Ordering::Relaxed);
         }
         self.upkeep.count(start.elapsed());
         Ok(Rebuilt { census, is_swapped: true })
@@ -239,7 +248,7 @@ impl<F: Shard> MaintainedFilter<F> {
         thread::scope(|scope| {
             // If no more threads can be started, this one rebuilds all shards.
             let spawn = |_| spawn_scoped(scope, THREAD, rebuild).ok();
-            // A limit of memory allows for one rebuild at a time.
+            // If memory is limited, only one shard may be rebuilt at a time.
             let threads = if is_limited { 1 } else { threads() };
             let others: Vec<_> = (1..threads).filter_map(spawn).collect();
             let first = first();
@@ -274,7 +283,7 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 }
 
-/// There is no room for a change in the filter that is being built.
+/// The error when the filter that is being built has no room for a change.
 struct NoRoom;
 
 impl<F: Shard> Rebuild<'_, F> {
@@ -411,10 +420,11 @@ impl<F: Shard> Rebuild<'_, F> {
         Ok(new)
     }
 
-    /// Returns the approximate bytes of memory that the lists of members and mistakes take. Tree nodes
-    /// are about two thirds full.
+    /// Returns the approximate bytes of memory that the lists of members, mistakes and records take.
+    /// Tree nodes are about two thirds full.
     fn listed_bytes(&self) -> u64 {
-        self.members.bytes() + (self.mistakes.len() * size_of::<Hash>() * 3 / 2) as u64
+        let mistakes = (self.mistakes.len() * size_of::<Hash>() * 3 / 2) as u64;
+        self.members.bytes() + mistakes + self.doomed_bytes
     }
 
     /// Sets the memory that this rebuild takes, and updates the total.

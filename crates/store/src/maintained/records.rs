@@ -35,9 +35,9 @@ const MOST: usize = 1024;
 /// The approximate memory of a full queue, in bytes. Tree nodes are about two thirds full.
 pub(super) const MOST_BYTES: u64 = (MOST * size_of::<Hash>() * 3 / 2) as u64;
 
-/// The maximum number of records of earlier builds that a rebuilt shard keeps, unless one per
-/// `MEMBERS` of its members is more. With fresh remainders, few of these mistakes would come back,
-/// and all take memory during a rebuild.
+/// The maximum number of records of earlier builds that a rebuilt shard keeps, or one per `MEMBERS` members
+/// if that is more. With fresh remainders, few of these mistakes would come back, and all take memory during
+/// a rebuild.
 const FEW: usize = 64;
 const MEMBERS: usize = 4;
 
@@ -55,8 +55,8 @@ pub(super) struct Records {
     state: Mutex<State>,
     /// The number of queued records.
     queued: AtomicUsize,
-    /// Held while records are written or deleted. Until all records have been counted since the store
-    /// was opened, this is the first one that wasn't.
+    /// A lock that is held while records are written or deleted. Until all records have been counted after
+    /// the store was opened, it contains the first hash whose record may be uncounted.
     moving: Mutex<Option<Hash>>,
     /// The number of records in the database. After a failed write, it may be too low.
     written: AtomicUsize,
@@ -161,7 +161,7 @@ impl Records {
         self.moving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the records that a rebuild has doomed off the list, and returns them.
+    /// Returns the records that a rebuild has doomed. Afterwards they are no longer doomed.
     fn take_doomed(&self, rebuild: u64) -> Vec<(Hash, bool)> {
         let mut state = self.state();
         let taken = state.doomed.extract_if(.., |_, (number, _)| *number == rebuild);
@@ -173,6 +173,15 @@ impl Records {
 pub(super) struct Doomed<'a> {
     records: &'a Records,
     rebuild: u64,
+    /// The number of doomed records.
+    count: usize,
+}
+
+impl Doomed<'_> {
+    /// Returns the approximate bytes of memory that the list takes.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.count * size_of::<(Hash, (u64, bool))>() * 3 / 2) as u64
+    }
 }
 
 impl Drop for Doomed<'_> {
@@ -196,11 +205,15 @@ impl<F: Shard> MaintainedFilter<F> {
         let (kept, forgotten) = some.split_at(room);
         if !forgotten.is_empty() {
             source.write_records(&[], forgotten)?;
-            self.records.state().doomed.retain(|record, _| !forgotten.contains(record));
+            let is_forgotten = |record: &Hash| forgotten.binary_search(record).is_ok();
+            self.records.state().doomed.retain(|record, _| !is_forgotten(record));
         }
         self.records.written.fetch_add(kept.len(), Ordering::Relaxed);
         for &record in kept {
-            self.upkept(record).records.fetch_add(1, Ordering::Relaxed);
+            // A rebuild has counted the records of its shard.
+            if self.writes(record).epoch == 0 {
+                self.upkept(record).records.fetch_add(1, Ordering::Relaxed);
+            }
         }
         self.counters.add(Count::MistakesForgotten, forgotten.len() as u64);
         let after = some.last().and_then(|last| last.as_u128().checked_add(1));
@@ -213,7 +226,7 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(uncounted.is_some())
     }
 
-    /// Counts all records in the database, unless that was done.
+    /// Counts all records in the database, unless they were counted before.
     pub(crate) fn count_records<S: Source>(&self, source: &S) -> Result<(), S::Error> {
         while self.count_some_records(source)? {}
         Ok(())
@@ -328,9 +341,10 @@ impl<F: Shard> MaintainedFilter<F> {
         doomed.retain(|(record, _)| !state.queue.contains(record));
         let rebuild = state.next;
         state.next += 1;
+        let count = doomed.len();
         let doomed = doomed.into_iter().map(|(record, is_surplus)| (record, (rebuild, is_surplus)));
         state.doomed.extend(doomed);
-        Ok((records, Doomed { records: &self.records, rebuild }))
+        Ok((records, Doomed { records: &self.records, rebuild, count }))
     }
 
     /// Deletes the doomed records of a shard after the new filter was swapped in, except those whose
@@ -356,7 +370,7 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 }
 
-/// Returns how many records have been counted, if those from `uncounted` on haven't.
+/// Returns how many of these records have been counted. Those from `uncounted` on have not.
 fn count_before(uncounted: Option<Hash>, records: &[Hash]) -> usize {
     records.iter().filter(|&&record| uncounted.is_none_or(|first| record < first)).count()
 }
@@ -411,7 +425,7 @@ mod tests {
         records.state().doomed.extend(doomed);
         assert_eq!(records.push(hash(4)), Queued::New);
         assert_eq!(records.take_doomed(1), [(hash(3), true), (hash(5), true)]);
-        drop(Doomed { records: &records, rebuild: 1 });
+        drop(Doomed { records: &records, rebuild: 1, count: 3 });
         assert_eq!(records.take_doomed(2).len(), 7);
         assert!(records.take_doomed(2).is_empty());
     }

@@ -126,8 +126,11 @@ impl<F: Shard> MaintainedFilter<F> {
         let mut done = 0;
         for _ in 0..most.min(self.deferred.len()) {
             let Some(mistake) = self.deferred.pop() else { break };
-            let is_answered = self.is_complete() && self.is_ready(mistake);
-            if is_answered && matches!(self.try_repair(source, mistake, None), Outcome::Busy) {
+            if !(self.is_complete() && self.is_ready(mistake)) {
+                // The rebuild of the shard would make the repair obsolete.
+                self.counters.add(Count::RepairsSkipped, 1);
+                done += 1;
+            } else if matches!(self.try_repair(source, mistake, None), Outcome::Busy) {
                 self.defer(mistake);
             } else {
                 done += 1;
@@ -149,8 +152,9 @@ impl<F: Shard> MaintainedFilter<F> {
         mistake: Hash,
         mut claim: Option<Claim>,
     ) -> Outcome {
+        let mut has_queued = false;
         for _ in 0..RESTARTS {
-            let outcome = self.repair_locked(source, mistake, claim.take());
+            let outcome = self.repair_locked(source, mistake, claim.take(), &mut has_queued);
             match outcome.unwrap_or(Outcome::Failed) {
                 Outcome::Again => {}
                 outcome => {
@@ -169,12 +173,13 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Tries to repair a mistake. Without a claim, or if the claim may be out of date, asks the filter
-    /// again.
+    /// again. `has_queued` says whether an earlier try has queued the record.
     fn repair_locked<S: Source>(
         &self,
         source: &S,
         mistake: Hash,
         claim: Option<Claim>,
+        has_queued: &mut bool,
     ) -> Result<Outcome, S::Error> {
         let Some(mut locked) = self.try_lock(&[mistake]) else { return Ok(Outcome::Busy) };
         let is_kept = locked.has_mistake(mistake);
@@ -195,17 +200,19 @@ impl<F: Shard> MaintainedFilter<F> {
         if members.binary_search(&mistake).is_ok() {
             return Ok(Outcome::NoMistake);
         }
-        // The record comes first: a repair without a record could be undone by a new member. If the
-        // shard is rebuilt after that, the rebuild may have read the record or deleted it, so `adapt`
-        // refuses to repair the new build, and the repair begins again.
+        // Queue the record first, because a new member could undo a repair that has no record. If
+        // the shard is rebuilt after that, the rebuild may have read or deleted the record. So
+        // `adapt` refuses to repair the new build, and the repair begins again.
         let epoch = self.writes(mistake).epoch;
         let queued = if S::KEEPS_RECORDS { self.records.push(mistake) } else { Queued::New };
         if queued == Queued::Full {
             return Ok(Outcome::Skipped);
         }
+        let is_own = queued == Queued::New || *has_queued;
+        *has_queued = is_own;
         let withdraw = || {
             let writes = self.writes(mistake);
-            if S::KEEPS_RECORDS && queued == Queued::New && writes.epoch == epoch {
+            if S::KEEPS_RECORDS && is_own && writes.epoch == epoch {
                 self.records.withdraw(mistake);
             }
         };
@@ -230,7 +237,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 return Ok(Outcome::Gone);
             }
             Ok(_) => Outcome::Repaired,
-            // The shard was rebuilt once more.
+            // The shard was rebuilt meanwhile, so the repair begins again.
             Err(AdaptError::Stale) => {
                 withdraw();
                 return Ok(Outcome::Again);
@@ -244,7 +251,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 return Ok(if is_full { Outcome::Skipped } else { Outcome::Failed });
             }
         };
-        if is_kept || (S::KEEPS_RECORDS && queued == Queued::Before) {
+        if is_kept || !is_own {
             self.counters.add(Count::RepeatedFalsePositives, 1);
         }
         if S::KEEPS_RECORDS {

@@ -1,4 +1,4 @@
-//! Deciding when a shard is rebuilt, and by whom.
+//! Deciding when a shard is rebuilt, and by which thread.
 //!
 //! A shard grows, shrinks, and gets room for new repairs in one way: it is [rebuilt](super::rebuild) from its
 //! members. A change that leaves a shard too full or too empty makes it *due*. A background thread rebuilds
@@ -93,6 +93,9 @@ struct Work {
     failed: Vec<(Instant, usize)>,
     /// When to try again to make the listing of members complete, and how often that has failed.
     completion: Option<(Instant, u32)>,
+    /// Whether a thread is making the listing complete. It may be the background thread. Writers
+    /// must not wait for it, because it is a writer itself.
+    is_completing: bool,
     /// Number of writers that wait for a rebuild.
     waiting: usize,
     /// Number of rebuilds that were tried.
@@ -186,6 +189,11 @@ impl Work {
     fn may_try(&self, shard: usize) -> bool {
         let retry = self.failed.iter().find(|&&(_, failed)| failed == shard);
         retry.is_none_or(|&(time, _)| time <= Instant::now())
+    }
+
+    /// Returns whether writers may wait for the background thread to rebuild a shard.
+    fn may_wait(&self) -> bool {
+        self.has_thread && !self.is_completing
     }
 }
 
@@ -296,11 +304,21 @@ impl<F: Shard> MaintainedFilter<F> {
     /// it is tried later.
     fn complete<S: Source>(&self, source: &S, failures: u32) {
         let unfinished = scopeguard::guard((), |()| self.complete_later(failures + 1));
-        if self.is_complete() || source.complete().is_ok_and(|is_complete| is_complete) {
+        let completing = scopeguard::guard((), |()| self.set_completing(false));
+        self.set_completing(true);
+        let is_complete =
+            self.is_complete() || source.complete().is_ok_and(|is_complete| is_complete);
+        drop(completing);
+        if is_complete {
             ScopeGuard::into_inner(unfinished);
             self.set_complete(true);
             self.rebuild_unready();
         }
+    }
+
+    fn set_completing(&self, is_completing: bool) {
+        self.upkeep.work().is_completing = is_completing;
+        self.upkeep.has_rebuilt.notify_all();
     }
 
     /// Schedules a rebuild of a shard that has no room for a repair or for a tombstone.
@@ -453,6 +471,10 @@ impl<F: Shard> MaintainedFilter<F> {
         // Listing members may fail or panic. Then `room` is lost, but writers that need room will
         // ask again.
         let failure = scopeguard::guard((), |()| self.rebuild_failed(shard));
+        if reason == Some(Reason::Rotation) {
+            // A rebuild thins out only written records. If writing fails, it keeps the queued ones.
+            let _ = self.flush_records(source);
+        }
         let is_rebuilt =
             is_tried && self.rebuild_shard(source, shard, fitting.unwrap_or(0))?.is_swapped;
         // If `room` is above 1, a writer found no room for a member. (A repair asks for a `room` of
@@ -468,6 +490,11 @@ impl<F: Shard> MaintainedFilter<F> {
         upkept.failures.store(0, Ordering::Release);
         upkept.is_due.store(false, Ordering::Release);
         self.review(shard);
+        let is_distrusted = is_rebuilt && !upkept.is_ready.load(Ordering::Acquire);
+        if is_distrusted && source.may_trust(shard) {
+            // While the shard was due, a request for another rebuild had no effect.
+            self.wants_rebuild(shard);
+        }
         self.upkeep.announce_rebuild();
         Ok(is_rebuilt)
     }
@@ -579,7 +606,7 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Waits while `is_open` says that the rebuild of a shard isn't done, and the background thread
-    /// runs.
+    /// may rebuild it.
     fn wait_while(&self, shard: usize, is_open: impl Fn() -> bool) {
         let mut work = self.upkeep.work();
         work.waiting += 1;
@@ -588,7 +615,7 @@ impl<F: Shard> MaintainedFilter<F> {
             work.due.push_front(shard);
         }
         self.upkeep.has_work.notify_one();
-        while work.has_thread {
+        while work.may_wait() {
             let tried = work.tried;
             // `is_open` takes a lock that comes before this one in the order of locks, so release
             // this one.
@@ -598,7 +625,7 @@ impl<F: Shard> MaintainedFilter<F> {
             if !is_open {
                 break;
             }
-            let is_same = |work: &mut Work| work.has_thread && work.tried == tried;
+            let is_same = |work: &mut Work| work.may_wait() && work.tried == tried;
             let waited = self.upkeep.has_rebuilt.wait_timeout_while(work, LONGEST_WAIT, is_same);
             work = waited.unwrap_or_else(PoisonError::into_inner).0;
         }

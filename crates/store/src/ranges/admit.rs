@@ -110,7 +110,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     }
 }
 
-/// Returns the parts of a span before, between and after some numbers.
+/// Returns a span without some numbers: its parts before, between and after them.
 fn remaining<K: StoredKey>(span: Span, numbers: &[Number<K>]) -> Vec<Span> {
     let mut parts = vec![span];
     for number in numbers.iter().map(|number| number.number()) {

@@ -65,7 +65,8 @@ impl Mistakes {
         self.marked.range(bounds).map(|(&place, _)| (place, self.pieces.get(&place).copied()))
     }
 
-    /// Notes that a record is about to be written. If that fails, the backend may have it or not.
+    /// Notes that a record is about to be written. If the write fails, the backend may or may not have the
+    /// record.
     pub(super) fn writing(&mut self, place: Place) {
         self.marked.insert(place, true);
     }

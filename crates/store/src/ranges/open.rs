@@ -12,7 +12,7 @@ use crate::stripes::Stripes;
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::path::Path;
-use twiceshy::snapshot::KeyedSnapshot;
+use twiceshy::KeyedSnapshot;
 use twiceshy::{
     AdaptiveRangeFilter, Secret,
     builder::{Builder, Plan},

@@ -86,7 +86,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
                     self.counters.add(Count::GhostsCleared, ghosts);
                     None
                 }
-                // The claim is from before the filter was replaced.
+                // The filter was replaced after the claim was made.
                 Err(AdaptError::Stale) => self.claim(span),
                 Err(AdaptError::TooLong) => return Ok(Outcome::TooLong),
                 Err(AdaptError::Full { .. }) => {

@@ -33,7 +33,8 @@ pub use scan::Pairs;
 ///   its shard of the filter is rebuilt. A rebuilt shard starts with the repairs of all mistakes that are
 ///   [kept](crate::OpenOptions::mistakes_kept); each may come back once if a new member collides with it.
 ///   There are four exceptions. When more mistakes are made than can be kept, some are forgotten. A kill
-///   may lose the repairs of the last mistakes. A key that was put and deleted again may be a mistake once
+///   may lose the repairs of the last mistakes, and records that a rebuild has deleted since the filter
+///   was saved. A key that was put and deleted again may be a mistake once
 ///   more. If the backend fails to list members or mistakes during a put, mistakes near the new key may
 ///   come back; they are counted as [failed repairs](Stats::repairs_failed).
 /// - A lookup writes nothing to the backend, and waits for no other operation. If a repair can't be
@@ -92,7 +93,7 @@ struct Inner<B, F> {
     hasher: KeyedHasher,
     layout: Layout,
     is_closing: AtomicBool,
-    /// Why the filter couldn't be rebuilt.
+    /// The reason why the filter couldn't be rebuilt.
     rebuild_error: Mutex<Option<StoreError>>,
 }
 

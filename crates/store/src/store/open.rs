@@ -91,7 +91,7 @@ impl OpenOptions {
         };
         let inner = Arc::new(inner);
         if is_ready {
-            // A shard may have been due when the filter was saved.
+            // A shard may have been due for a rebuild when the filter was saved.
             inner.maintained.review_all();
         }
         let has_thread = self.background_share > 0.0;

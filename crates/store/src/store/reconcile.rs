@@ -59,7 +59,7 @@ impl<B: Backend, F: Shard> Inner<B, F> {
         two_maps::is_listed(&self.storage.backend, hash, key)
     }
 
-    /// Returns whether the maps still differ. The caller holds the stripe of the key.
+    /// Returns whether the maps still differ in this key. The caller holds the stripe of the key.
     fn is_still(&self, Difference { hash, key, is_unlisted }: &Difference) -> Result<bool> {
         let [is_there, is_listed] = [self.is_there(*hash, key)?, self.is_listed(*hash, key)?];
         Ok(if *is_unlisted { is_there && !is_listed } else { is_listed && !is_there })

@@ -139,12 +139,11 @@ impl<B: Backend, F: Shard> Inner<B, F> {
             is_there,
             |_| Ok(()),
             |admitted| {
-                let in_doubt = self.storage.is_doubtful();
                 let mut batch = self.layout.batch(pairs);
-                for ((&(key, value), &hash), &is_new) in
-                    pairs.iter().zip(hashes).zip(admitted.is_new())
+                for ((&(key, value), &hash), &may_be_unlisted) in
+                    pairs.iter().zip(hashes).zip(admitted.may_be_unlisted())
                 {
-                    self.layout.insert(&mut batch, hash, key, value, is_new || in_doubt);
+                    self.layout.insert(&mut batch, hash, key, value, may_be_unlisted);
                 }
                 write(&batch)
             },

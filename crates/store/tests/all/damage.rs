@@ -384,7 +384,8 @@ impl<F: Fn() + Send + Sync + 'static> Backend for Reading<F> {
 fn delete_of_a_key_missing_from_the_reverse_map_loses_no_other_key() {
     let _deadline = Deadline::new();
     if thread::available_parallelism().is_ok_and(|threads| threads.get() == 1) {
-        return; // With one thread, shards are built after the keys were read.
+        // One thread builds the shards only after it has read the keys.
+        return;
     }
     for unlisted in 20..60 {
         let backend = with_sixty_keys();

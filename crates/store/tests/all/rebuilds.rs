@@ -3,15 +3,18 @@
 
 use crate::common::{LAYOUTS, Random, options};
 use std::collections::BTreeMap;
+use std::ops::Bound::Unbounded;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::sleep;
 use std::time::Duration;
 use twiceshy::{QuotientFilter, TelescopingFilter, concurrent::Shard};
 use twiceshy_deadline::Deadline;
-use twiceshy_store::backend::{Bounds, Scan};
+use twiceshy_store::backend::{Batch, Bounds, Durability, Scan};
 use twiceshy_store::testing::FaultyBackend;
-use twiceshy_store::{Backend, Keyspace, MemoryBackend, OpenOptions, Store, forward_backend};
+use twiceshy_store::{
+    Backend, Keyspace, Layout, MemoryBackend, OpenOptions, Store, forward_backend,
+};
 
 pub(crate) type Hook = Box<dyn Fn() + Send + Sync>;
 
@@ -112,10 +115,10 @@ fn filled(options: &OpenOptions) -> Arc<FaultyBackend<MemoryBackend>> {
     backend
 }
 
-/// Options for each layout, with and without a background thread. Says which have one.
-fn recovering() -> impl Iterator<Item = (OpenOptions, bool)> {
+/// Returns options with and without a background thread, and says which have one.
+fn recovering(layouts: impl IntoIterator<Item = Layout>) -> Vec<(OpenOptions, bool)> {
     let both = |layout| [(options(layout).background_share(1.0), true), (options(layout), false)];
-    LAYOUTS.into_iter().flat_map(both)
+    layouts.into_iter().flat_map(both).collect()
 }
 
 /// Waits until all shards are ready, and checks the filter.
@@ -132,7 +135,7 @@ fn check_recovery(store: &Store<Arc<FaultyBackend<MemoryBackend>>>, has_thread: 
 #[test]
 fn filter_build_that_fails_at_open_is_tried_again() {
     let _deadline = Deadline::new();
-    for (options, has_thread) in recovering() {
+    for (options, has_thread) in recovering(LAYOUTS) {
         let backend = filled(&options);
         backend.fail_scans(true);
         let mut store = options.open_with(Arc::clone(&backend), None).unwrap();
@@ -145,11 +148,34 @@ fn filter_build_that_fails_at_open_is_tried_again() {
 #[test]
 fn filter_build_that_panics_at_open_is_finished_later() {
     let _deadline = Deadline::new();
-    for (options, has_thread) in recovering() {
+    for (options, has_thread) in recovering(LAYOUTS) {
         let backend = filled(&options);
         let options = options.on_progress(|_| panic!("a bug in the callback"));
         let mut store = options.open_with(backend, None).unwrap();
         catch_unwind(AssertUnwindSafe(|| store.wait_until_ready())).unwrap_err();
         check_recovery(&store, has_thread);
+    }
+}
+
+/// The thread that adds missing keys to the reverse map may find that a shard has no room for them.
+/// It must not wait for the background thread, because it may be that thread.
+#[test]
+fn recovery_of_an_incomplete_reverse_map_makes_room_for_the_missing_keys() {
+    let _deadline = Deadline::new();
+    for (options, has_thread) in recovering([Layout::Split]) {
+        let backend = filled(&options);
+        let members = backend.range(Keyspace::Members, (Unbounded, Unbounded));
+        let mut batch = Batch::new();
+        for (at, pair) in members.enumerate() {
+            if at % 10 > 0 {
+                batch.remove(Keyspace::Members, pair.unwrap().0);
+            }
+        }
+        backend.write(&batch, Durability::Buffered).unwrap();
+        let options = options.on_progress(|_| panic!("a bug in the callback"));
+        let mut store = options.open_with(backend, None).unwrap();
+        catch_unwind(AssertUnwindSafe(|| store.wait_until_ready())).unwrap_err();
+        check_recovery(&store, has_thread);
+        assert!((0..1000_u64).all(|n| store.contains(&n.to_be_bytes()).unwrap()));
     }
 }

@@ -103,7 +103,7 @@ fn lookups_write_nothing_to_the_backend() {
         assert_eq!(stats.false_positives, 1024 + stats.repairs_skipped);
         assert_eq!(backend.writes.load(SeqCst), before);
         assert_eq!(records(&*backend), 0);
-        // The next write makes room.
+        // The next write also writes the queued records, which makes room for more.
         store.put(&key(0), b"").unwrap();
         assert_eq!((records(&*backend), backend.writes.load(SeqCst)), (1024, before + 2));
         let skipped = stats.repairs_skipped;
@@ -350,6 +350,24 @@ fn records_are_bounded_by_default() {
     check::<TelescopingFilter>();
 }
 
+/// A shard may have more records than it keeps, while all of them still wait to be written. One
+/// rebuild thins them out.
+#[test]
+fn too_many_queued_records_lead_to_one_rebuild() {
+    let _deadline = Deadline::new();
+    let options = OpenOptions::new().capacity(4000).false_positive_rate(0.2).shards(1);
+    let backend = Arc::new(MemoryBackend::new());
+    let store: Store<_> = open(&options.background_share(0.0), Arc::clone(&backend));
+    store.put_many((0..200).map(|n| (key(n), b""))).unwrap();
+    let mut queries = 1000..u64::MAX;
+    while store.stats().records_waiting <= 2 * 64 {
+        store.contains(&key(queries.next().unwrap())).unwrap();
+    }
+    assert_eq!(store.tend().unwrap(), 1);
+    assert_eq!(store.tend().unwrap(), 0);
+    assert!(records(&*backend) <= 64, "{}", records(&*backend));
+}
+
 /// While a shard is rebuilt, mistakes are repaired, and their records are written. The new filter repairs
 /// these mistakes, too, so their records must stay.
 #[test]
@@ -470,7 +488,8 @@ fn recorded_mistakes_come_back_only_if_new_members_collide_with_them() {
         let options = options(layout).false_positive_rate(RATE).shards(4);
         let store: Store<_> = open(&options, MemoryBackend::new());
         store.put_many((0..MEMBERS).map(|n| (key(n), b""))).unwrap();
-        // A rebuilt shard keeps one record per 4 members.
+        // A rebuilt shard keeps one record per 4 members, which is enough for all of these
+        // mistakes.
         let mut found = Vec::new();
         for first in (1 << 40..).step_by(10_000) {
             found.extend(mistakes(&store, first..first + 10_000));

@@ -448,7 +448,7 @@ fn mistake_that_became_a_member_is_removed_by_a_rebuild() {
         store.rebuild().unwrap();
         assert_eq!((store.stats().mistakes, kept()), (0, 0));
         assert_eq!(store.stats().mistakes_forgotten, 0);
-        // After a delete, the key may be a mistake again, and counts as new.
+        // A key that was deleted may be a mistake again, which counts as new and not as repeated.
         (0..1000_u16).step_by(2).for_each(|n| assert!(store.delete(&n.to_be_bytes()).unwrap()));
         (0..1000_u16).step_by(2).for_each(|n| assert!(!store.contains(&n.to_be_bytes()).unwrap()));
         store.sync().unwrap();
@@ -560,7 +560,7 @@ fn a_key_that_occurs_many_times_in_a_batch_is_looked_up_once() {
         store.get_many(&[n.to_be_bytes(); 20]).unwrap();
     }
     let stats = store.stats();
-    // About 26 are expected. The secret is random.
+    // About 26 mistakes are expected. The secret is random, so their number varies.
     assert!(stats.false_positives > 0, "{stats:?}");
     assert_eq!(stats.backend_gets - before, stats.false_positives);
     assert_eq!(stats.repeated_false_positives, 0);

@@ -222,7 +222,8 @@ fn check_life(subject: &impl Subject, largest: u64) {
             subject.validate();
         }
     }
-    // Chance averages out: all sizes together come closer to the rate.
+    // Over all sizes together, chance averages out, so the measured rate is closer to the expected
+    // one.
     let most = at_most(1.1 * RATE * (rounds * QUERIES) as f64);
     assert!(mistakes <= most, "{mistakes} mistakes in {rounds} rounds, at most {most}");
     let stats = subject.stats();
@@ -319,7 +320,8 @@ fn endless_distinct_queries_of_a_guard_stay_in_fixed_memory() {
     let _deadline = Deadline::new();
     let guard = guard(&small(1200).shards(4).mistakes_kept(KEPT));
     check_flood(&guard, 1.0);
-    // The guard keeps this many mistakes in memory, in 512 stripes.
+    // The guard keeps at most this many mistakes in memory. Each of its 512 stripes has a list,
+    // which takes at most 128 bytes.
     let stats = guard.stats();
     assert!(stats.mistakes <= KEPT as u64 && stats.list_bytes <= 512 * 128, "{stats:?}");
 }

@@ -1,4 +1,5 @@
-//! Dispatches operations. Each is compiled once per machine level and per common table shape.
+//! Dispatches operations, each of which is compiled once per machine level and per common table
+//! shape.
 //!
 //! The code of an [`Operation`] is generic over [`Machine`] and over the constant `SHAPE`. It is
 //! marked `#[inline(always)]`, and so is everything that it calls. [`Target::run`] enters it
@@ -51,7 +52,7 @@ pub(crate) trait Machine: Copy {
     fn push_bits(self, line: &mut Line, bits: (u32, u32), by: u32, value: u64, flips: [u64; 3]);
 }
 
-/// A machine of any kind, without special instructions.
+/// The portable machine, which uses no special instructions.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
@@ -99,7 +100,8 @@ pub(crate) trait Operation: Sized {
     /// The shapes that the operation is compiled for.
     type Shapes: Shapes;
 
-    /// Runs the operation. `SHAPE` is the shape of the table if it is a common one, else 0.
+    /// Runs the operation. `SHAPE` is the shape of the table, or 0 if that shape is not a common
+    /// one.
     fn run<M: Machine, const SHAPE: u32>(
         self,
         machine: M,

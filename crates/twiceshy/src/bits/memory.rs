@@ -186,7 +186,7 @@ impl AsMut<[u8]> for AlignedBytes {
 impl Drop for Lines {
     fn drop(&mut self) {
         if let Memory::Ours { start, layout } = self.memory {
-            // SAFETY: `zeroed` allocated it with this layout.
+            // SAFETY: `zeroed` allocated this memory with this layout.
             unsafe { dealloc(start.as_ptr(), layout) };
         }
     }

@@ -46,6 +46,8 @@ pub(super) fn run_with_bmi2<O: Operation<Argument = ()>, const SHAPE: u32>(
     operation.run::<_, SHAPE>(machine, ())
 }
 
+/// Runs a kept operation, compiled for these instructions.
+///
 /// # Safety
 /// The machine must have the features that [`Bmi2::detect`] checks.
 #[target_feature(enable = "bmi1,bmi2,popcnt,lzcnt,aes,avx2")]

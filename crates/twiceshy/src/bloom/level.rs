@@ -137,8 +137,8 @@ impl Level {
         self.lines.bytes_mut()[(cell / 8) as usize] &= !(1 << (cell % 8));
     }
 
-    /// Checks that no bit after the last cell is set, and that the members are enough to have set
-    /// all the cells.
+    /// Checks that no bit after the last cell is set, and that no more cells are set than the
+    /// written members can have set.
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         let Self { number, written, ref lines, plan, .. } = *self;
         if (plan.bits()..8 * lines.bytes().len() as u64).any(|bit| self.is_set(bit)) {

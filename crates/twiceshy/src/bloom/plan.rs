@@ -130,7 +130,8 @@ fn levels(capacity: u64, rate: f64, repairs: u64, deeper: usize) -> Option<(Vec<
     if first.cells > MOST_CELLS {
         return None;
     }
-    // A cell that isn't empty has more than one member on average.
+    // A repair moves all members of a cell to the next level. On average, a cell that isn't empty
+    // has more than one.
     let load = capacity as f64 / first.cells as f64;
     let members_each = if load > 0.0 { load / -(-load).exp_m1() } else { 1.0 };
     let slack = 1.0 + (capacity as f64 + 2.0).log2().recip();

@@ -18,17 +18,6 @@ impl<F: Shard> Concurrent<F> {
         self.claim_near(query).suspects()
     }
 
-    /// Returns the maximum distance between a query in this shard and its
-    /// [suspects](Self::suspects), at the shard's current size. Growth doesn't increase it.
-    ///
-    /// # Panics
-    /// If the shard does not exist.
-    pub fn reach(&self, shard: usize) -> u128 {
-        let first = self.suspects(*self.shard_hashes(shard).start());
-        // All intervals of suspects are equally long, except that rounding may add one hash.
-        (first.end().as_u128() - first.start().as_u128()).saturating_add(1)
-    }
-
     /// Returns whether inserting a member may turn a query into a mistake. Growth never changes the
     /// answer from "no" to "yes". Rebuilding the shard with fresh remainders may.
     pub fn may_confuse(&self, member: Hash, query: Hash) -> bool {

@@ -39,9 +39,9 @@ pub trait Shard: PlainShard + Adaptive {
         self.insert(hash)
     }
 
-    /// Returns whether inserting a hash may bring a mistake back that was repaired since the filter
-    /// was built. See [`QuotientFilter::has_repairs_near`](crate::QuotientFilter::has_repairs_near)
-    /// for what this requires. A filter that can't tell returns `true`.
+    /// Returns whether inserting a hash may bring back a mistake that was repaired since the filter
+    /// was built. [`QuotientFilter::has_repairs_near`](crate::QuotientFilter::has_repairs_near)
+    /// states the conditions. A filter that can't tell returns `true`.
     fn has_repairs_near(&self, _hash: Hash) -> bool {
         true
     }

@@ -117,7 +117,7 @@ mod tests {
             let outer = sharding.outer_cells(shard, cells);
             prop_assert_eq!(outer, Cells::one(of_whole.quotient(), all));
             prop_assert_eq!(sharding.inner_cells(shard, outer), cells);
-            // All hashes that the fingerprint covers belong to that shard.
+            // All hashes that the fingerprint covers belong to this shard.
             let hashes = outer.hashes();
             prop_assert!(hashes.contains(&hash));
             prop_assert_eq!(sharding.shard(*hashes.start()), shard);

@@ -30,7 +30,7 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Remainders {
-    /// Always odd.
+    /// The multiplier, which is always odd.
     pub(super) a: u64,
     pub(super) b: u64,
 }

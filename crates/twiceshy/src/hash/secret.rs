@@ -5,7 +5,7 @@ use crate::sync::fill_randomly;
 use core::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// The operating system gave no entropy for a [`Secret`].
+/// The error when the operating system provides no entropy for a [`Secret`].
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the operating system gave no entropy for a secret; try again later")]
 pub struct EntropyError(#[from] getrandom::Error);

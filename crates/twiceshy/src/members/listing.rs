@@ -138,8 +138,8 @@ impl<'a> Listing<'a> {
         Self { drops_ghosts: true, leaves_tombstones: true, ..self }
     }
 
-    /// Returns a copy in which `hash` maps every hash. Drops the mistakes for which `keeps` returns
-    /// false.
+    /// Returns a copy in which every hash is converted by `hash`. Drops the mistakes for which
+    /// `keeps` returns false.
     pub(crate) fn mapped(
         &self,
         hash: impl Fn(Hash) -> Hash,

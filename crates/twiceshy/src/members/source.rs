@@ -29,7 +29,7 @@ pub trait MemberSource {
 /// Like a filter, it holds a key as often as it was inserted.
 #[derive(Clone, Debug)]
 pub struct MemoryMap<K> {
-    /// Different keys can have the same hash.
+    /// The keys of each hash. Different keys can have the same hash.
     members: BTreeMap<Hash, Vec<K>>,
 }
 

@@ -141,8 +141,8 @@ impl QuotientFilter {
         Ok(rotated)
     }
 
-    /// Writes members and mistakes whose remainders aren't plain into this filter, which must be
-    /// empty.
+    /// Writes members and mistakes into this filter, which must be empty and have remainders that
+    /// aren't plain.
     ///
     /// Hashes come in order of their quotients, but within a quotient, their fractions are in a
     /// different order. So this collects the members and mistakes of one quotient at a time.
@@ -234,7 +234,7 @@ impl Placed {
     }
 }
 
-/// The members and mistakes of one quotient, whose remainders aren't plain.
+/// The members and mistakes of one quotient, in a filter whose remainders aren't plain.
 struct OneQuotient<'a, I: Iterator> {
     /// The mistakes of this quotient and of all later ones, in hash order.
     mistakes: Peekable<I>,
@@ -522,8 +522,8 @@ impl Parameters {
     }
 }
 
-/// Passes the items through. Turns each item whose hash is less than the previous one into an
-/// error.
+/// Iterates over the same items, except that an item with a smaller hash than the previous one
+/// becomes an error.
 pub(crate) fn in_order<T: Copy>(
     items: impl Iterator<Item = T>,
     hash: impl Fn(T) -> Hash,

@@ -11,7 +11,7 @@ use crate::table::TableFull;
 use crate::{Claim, Hash, Member};
 use core::ops::Range;
 
-/// Reason why an operation changed nothing.
+/// The reason why an operation changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused<E = Uncountable> {
     /// There is no room, but a larger filter may have room.

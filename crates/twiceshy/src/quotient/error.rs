@@ -2,7 +2,7 @@
 
 use crate::error::BuildError;
 
-/// Reason why a value was not set. The filter is unchanged.
+/// The reason why a value was not set. The filter is unchanged.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
@@ -25,7 +25,7 @@ pub enum ValueError {
     },
 }
 
-/// Reason why filters were not merged.
+/// The reason why filters were not merged.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeError {

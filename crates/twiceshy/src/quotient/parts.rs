@@ -1,4 +1,4 @@
-//! Converts a filter to its parts, and back.
+//! Splits a filter into the parts that a snapshot stores, and puts them together again.
 
 use super::{Parameters, QuotientFilter};
 use crate::bits::memory::Lines;

@@ -155,7 +155,7 @@ impl QuotientFilter {
 
     /// Returns whether a repair may have left traces near a hash: whether the entries with its
     /// quotient and remainder include an extension or a tombstone. If not, inserting the hash
-    /// brings no mistake back that was repaired since the filter was built, as long as every
+    /// brings back no mistake that was repaired since the filter was built, as long as every
     /// removal [keeps repairs](Self::remove_keeping_repairs), and every repair that drops ghosts
     /// [leaves tombstones](Listing::leaving_tombstones).
     ///

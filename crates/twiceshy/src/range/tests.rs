@@ -214,7 +214,8 @@ fn expandable_filter_doubles_until_remainders_are_empty() {
     let builder = RangeFilter::<u64>::builder().slots(64).remainder_bits(3).expandable();
     let mut filter = builder.secret(Secret::from_bytes([6; 16])).build().unwrap();
     let inserted = (0..10_000u64).take_while(|key| filter.insert(key << 20).is_ok()).count() as u64;
-    // Three doublings use up the three bits of the remainders. Few keys share a slot.
+    // Three doublings, to 512 slots, use up the three remainder bits. Few keys share a slot, so
+    // about 512 keys fit.
     assert!((505..=520).contains(&inserted), "{inserted}");
     assert!((0..inserted).all(|key| filter.contains(key << 20)));
     assert!(matches!(filter.doubled(), Err(GrowError::NoRemainder)));

@@ -34,7 +34,7 @@ use std::sync::Arc;
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{Frozen, Keyed, SecretMode, YesNoFilter, snapshot::KeyedSnapshot};
+/// use twiceshy::{Frozen, Keyed, KeyedSnapshot, SecretMode, YesNoFilter};
 /// # let path = std::env::temp_dir().join(format!("twiceshy-frozen-{}", std::process::id()));
 /// let list = YesNoFilter::builder().build_keyed::<str, _>(&["evil.example"], &["good.example"])?;
 /// list.save(&path, SecretMode::Include)?;

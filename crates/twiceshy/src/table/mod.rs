@@ -70,7 +70,7 @@ use crate::bits::memory::{LINE, Lines};
 use block::Geometry;
 use core::ops::{Deref, DerefMut};
 
-/// Error: there are not enough unused slots where they are needed.
+/// The error when there are not enough unused slots where they are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableFull;
 

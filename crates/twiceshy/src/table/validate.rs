@@ -141,7 +141,7 @@ impl QuotientTable {
         let next_ends = geometry.plane(next, Plane::RunEnd);
         let next_end = machine.deposit_bit(1 << unfinished >> 1, next_ends);
         let further = u64::BITS - next_end.leading_zeros();
-        // The last entry may have more slots, in the next block or after it.
+        // The last entry may have more slots in later blocks. If so, this block isn't plain.
         let extended = geometry.plane(next, Plane::Extension) & low_bits(further + 1);
         if extended != 0 || further == geometry.lanes || unfinished > 0 && next_end == 0 {
             return None;

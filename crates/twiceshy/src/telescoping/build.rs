@@ -228,7 +228,7 @@ impl<S: Scheme> Coding<S> {
     }
 }
 
-/// Given the mistakes of a block, returns those of one quotient.
+/// Returns those mistakes of a block that have this quotient.
 fn of(mistakes: &[Scaled], quotient: u64) -> &[Scaled] {
     let start = mistakes.partition_point(|mistake| mistake.quotient < quotient);
     let end = mistakes.partition_point(|mistake| mistake.quotient <= quotient);

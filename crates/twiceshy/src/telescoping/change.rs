@@ -104,9 +104,9 @@ impl<S: Scheme> CodedFilter<S> {
         Some((code, forgotten))
     }
 
-    /// Encodes symbols. As long as there is no room, sets one more symbol that `may_forget` allows
-    /// to 0. Returns the code and the indices of the symbols set to 0, or `None` if too few are
-    /// allowed.
+    /// Encodes symbols. While the code has no room for all of them, resets one more symbol to 0,
+    /// among those for which `may_forget` returns `true`. Returns the code and the indices of the
+    /// symbols that were reset, or `None` if too few may be reset.
     pub(super) fn encode_forgetting(
         &self,
         symbols: &mut [Symbol],
@@ -193,8 +193,8 @@ impl<S: CodedScheme> CodedFilter<S> {
 /// that takes the most room.
 const ANY_ONCE_IN: u64 = 4;
 
-/// Sets to 0 one of the symbols that `may_forget` allows. Returns its index, or `None` if
-/// `may_forget` allows none.
+/// Resets one symbol to 0, among those for which `may_forget` returns `true`. Returns its index, or
+/// `None` if there is no such symbol.
 ///
 /// Usually this is the last symbol with the highest level, and sometimes a random one; the
 /// [module](super#when-a-code-is-full) says why.

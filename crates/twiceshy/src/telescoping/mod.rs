@@ -84,8 +84,8 @@ use lookup::{Contains, LookClosely};
 use scheme::{Coding, Symbol};
 
 /// A filter that repairs a mistake by giving the member that caused it a different remainder: the
-/// next bits of its hash. For each member, it stores only how often it did so, which takes less
-/// than one bit on average.
+/// next bits of its hash. For each member, the filter stores only the number of such repairs, which
+/// takes less than one bit on average.
 ///
 /// # Guarantees
 /// - No false negatives, whatever repairs are forgotten: an entry that is reset gets the first

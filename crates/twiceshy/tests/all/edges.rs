@@ -123,7 +123,8 @@ fn failed_insert_many_is_undone_in_restored_full_filter() {
     filter.write_to(&mut snapshot).unwrap();
     let mut restored = QuotientFilter::read_from(&snapshot[..]).unwrap();
 
-    // The first insert replaces the tombstone, and is undone when there is no room for all.
+    // The first insert replaces the tombstone. It is undone, because there is no room for all
+    // members.
     let many: Vec<Hash> = (0..32).map(member).collect();
     assert!(matches!(restored.insert_many(&many), Err(InsertError::Full { .. })));
     assert!(restored.iter().eq(filter.iter()));

@@ -3,7 +3,7 @@
 mod keys;
 
 use std::path::PathBuf;
-use twiceshy::snapshot::KeyedSnapshot;
+use twiceshy::KeyedSnapshot;
 use twiceshy::{
     Keyed, Matching, MatchingFilter, SecretMode, YesNoFilter, list::ListError,
     snapshot::SnapshotError,

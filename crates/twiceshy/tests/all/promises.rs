@@ -72,7 +72,8 @@ fn full_filter_of_ten_million_keeps_members_and_a_million_repairs() {
     for inserted in 1..=MEMBERS {
         filter.insert(member(u64::from(inserted) - 1)).unwrap();
         while mistakes.len() < (inserted / (MEMBERS / REPAIRS)) as usize {
-            // Choose a mistake caused by some member: any hash in its interval of suspects.
+            // Choose a query that may be a mistake: any hash in the interval of suspects of some
+            // member.
             draws += 1;
             let draw = noise(draws);
             let victim = member(draw.as_u128() as u64 % u64::from(inserted));

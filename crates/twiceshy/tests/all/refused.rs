@@ -286,7 +286,7 @@ fn merged_filter_with_cut_remainders_matches_more_hashes() {
     assert!(merged.contains(member) && merged.contains(other));
     assert!(merged.contains(mistake), "the remainders of one filter were cut");
 
-    // With equal lengths, nothing is cut.
+    // If the fingerprints of both filters have equal lengths, nothing is cut.
     let mut same = filter(16, 8).doubled().unwrap();
     same.insert(Hash::from_u128(mistake.as_u128() ^ 1 << (128 - 12))).unwrap();
     let merged = QuotientFilter::merged(&[&short, &same]).unwrap();

@@ -1,11 +1,11 @@
 //! Tests filters with fresh remainders: the first bits of hashes are mixed with secret numbers.
 
 use std::collections::BTreeSet;
+use twiceshy::KeyedSnapshot;
 use twiceshy::concurrent::ShardPlan;
 use twiceshy::error::{BuildError, GrowError, InsertError, PlanError};
 use twiceshy::hash::KeyedHasher;
 use twiceshy::quotient::{MergeError, Remainders};
-use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
     Answer, Concurrent, Frozen, Hash, Keyed, Listing, QuotientFilter, Secret, SecretMode, Snapshot,
     TelescopingFilter,

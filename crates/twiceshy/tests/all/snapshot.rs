@@ -6,8 +6,8 @@ mod shards;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use twiceshy::KeyedSnapshot;
 use twiceshy::quotient::Remainders;
-use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
     Answer, Frozen, Hash, Keyed, Member, QuotientFilter, Secret, SecretMode, Snapshot,
     hash::KeyedHasher, snapshot::SnapshotError,

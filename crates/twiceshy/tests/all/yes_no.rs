@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use std::borrow::Borrow;
 use std::path::Path;
+use twiceshy::KeyedSnapshot;
 use twiceshy::list::Delta;
-use twiceshy::snapshot::KeyedSnapshot;
 use twiceshy::{
     Frozen, Key, Keyed, Secret, SecretMode, Snapshot, YesNoFilter, snapshot::SnapshotError,
 };
@@ -44,7 +44,7 @@ fn lists_of_real_size_are_exact_and_small() {
     }
     let mut file = Vec::new();
     filter.write_to(&mut file, SecretMode::Include).unwrap();
-    // The lower bound is 8.02.
+    // The lower bound is 8.02 bits per key.
     assert!((file.len() * 8) as f64 / 200_000.0 < 10.3, "{} bytes", file.len());
     let strangers: Vec<u64> = (1 << 40..(1 << 40) + 1_000_000).collect();
     filter.contains_many(&strangers, &mut answers);

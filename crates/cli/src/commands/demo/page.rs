@@ -46,7 +46,7 @@ pub(super) fn page(results: &Results) -> Page {
     // top of the page contain it.
     numbers.columns.remove(QUERIES);
     numbers.rows.iter_mut().for_each(|row| drop(row.remove(QUERIES)));
-    // Every second row is about the store that adapts. Highlight those.
+    // Every second row is about the store that adapts. Highlight these rows.
     numbers.highlights = (1..numbers.rows.len()).step_by(2).map(|row| (row, REPEATED)).collect();
     let Results { keys, queries, seed, .. } = *results;
     Page::new("Once bitten, twice shy")

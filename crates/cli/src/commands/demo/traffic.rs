@@ -40,7 +40,7 @@ mod tests {
         let present = numbers.iter().filter(|&&number| number < 1000).count();
         assert!((9_500..10_500).contains(&present), "{present}");
         assert!(numbers.iter().all(|number| !(1000..ABSENT).contains(number)));
-        // The expected share is 0.9/ζ(1.5).
+        // The most popular absent key has an expected share of 0.9/ζ(1.5).
         let first = numbers.iter().filter(|&&number| number == ABSENT).count();
         assert!((33_500..35_500).contains(&first), "{first}");
     }

@@ -4,7 +4,7 @@ use super::secret::SecretArgs;
 use crate::output::Target;
 use anyhow::{Result, anyhow};
 use std::path::Path;
-use twiceshy::snapshot::KeyedSnapshot;
+use twiceshy::KeyedSnapshot;
 use twiceshy::{Keyed, QuotientFilter, SecretMode, Snapshot, snapshot::SnapshotError};
 
 /// A filter whose keys are lines.

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use std::fs;
 use std::path::PathBuf;
-use twiceshy::snapshot::KeyedSnapshot;
+use twiceshy::KeyedSnapshot;
 use twiceshy::{MatchingFilter, SecretMode, list::Delta};
 
 const HELP: &str = "\

@@ -13,7 +13,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use twiceshy::snapshot::KeyedSnapshot;
+use twiceshy::KeyedSnapshot;
 use twiceshy::{
     Hash, Keyed, Matching, MatchingFilter, Secret, SecretMode, YesNoFilter, hash::KeyedHasher,
     list::ListError,

@@ -37,7 +37,7 @@ fn escape_bytes(bytes: &[u8], line: &mut Vec<u8>) {
     }
 }
 
-/// The error for text that begins like an escape but is none.
+/// The error for text that begins like an escape sequence but isn't a known one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnknownEscape(pub(super) String);
 

@@ -38,7 +38,7 @@ pub(super) struct Form {
 type Part<'a> = Cow<'a, [u8]>;
 
 impl Form {
-    /// Returns an error if no line can have this separator.
+    /// Creates a format. Returns an error if the separator is invalid.
     pub(super) fn new(separator: Option<String>, escaped: bool) -> Result<Self> {
         let has =
             |is_bad: fn(char) -> bool| separator.as_ref().is_some_and(|it| it.contains(is_bad));

@@ -174,8 +174,8 @@ pub(super) fn targets(rows: &[Row]) -> Vec<Target> {
     for row in crash {
         let name = |what: &str| format!("crash, {}: {what}", row.backend);
         targets.push(target(name("first answer"), "ms", false, 10.0, Some(row.first_answer_ms)));
-        // In a small store, starting threads takes longer than reading members, so its speed says
-        // nothing.
+        // In a small store, starting threads takes longer than reading members, so don't judge the
+        // speed.
         let millions = (row.members >= PLANNED).then(|| row.members_per_second / 1e6);
         targets.push(target(name("speed of recovery"), "M members/s", true, 5.0, millions));
     }

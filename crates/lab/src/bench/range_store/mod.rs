@@ -180,7 +180,7 @@ mod tests {
                 assert_eq!(row.listed > 0.0, is_adaptive, "{}", row.setup);
                 assert_eq!(row.memory_bytes, rows[0].memory_bytes, "{}", row.setup);
             }
-            // The adaptive store also has a reverse map.
+            // The adaptive store also has a reverse map, so it takes more space.
             assert!(rows[0].disk_bytes > rows[SHARES.len()].disk_bytes);
         }
     }

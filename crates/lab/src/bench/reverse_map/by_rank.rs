@@ -67,7 +67,8 @@ impl Mapped for ByRank {
 
     fn verified(&self) -> Vec<Key> {
         let entries: Vec<_> = self.map.iter().collect();
-        // The filter and the map are ordered by minirun, and by rank within a minirun.
+        // The filter and the map are both ordered by minirun, and within a minirun by rank. So
+        // their entries correspond one to one.
         let mut last = None;
         let mut rank = 0;
         let fingerprints: Vec<_> = self.filter.iter().flatten().collect();

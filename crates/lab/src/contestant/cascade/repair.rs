@@ -73,7 +73,7 @@ impl QuotientCascade {
         let Some(level) = self.deeper.get(depth as usize - 1) else {
             return self.surplus_in_last(claim, members);
         };
-        // Members that share a fingerprint in that level are counted together.
+        // Members that share a fingerprint in that level have one common count.
         let below = members.iter().map(|member| {
             let hash = rehash(member.hash, depth);
             (hash, member.count)

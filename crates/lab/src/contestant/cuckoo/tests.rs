@@ -154,7 +154,7 @@ fn insert_into_full_filter_changes_nothing() {
 #[test]
 fn false_positive_rate_is_as_expected() {
     const ASKED: u64 = 1_000_000;
-    // The number of slots that a lookup reads, and the number of fingerprint bits.
+    // For each kind: the number of slots that a lookup reads, and the number of fingerprint bits.
     let looks = [(8, 11), (8, 11), (4, 10), (4, 9), (4, 8), (8, 11), (4, 11)];
     for (kind, (looked_at, bits)) in looks.into_iter().enumerate() {
         let (name, filter) = filled(kind, SIZE, members(SIZE));

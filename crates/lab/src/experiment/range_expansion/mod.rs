@@ -268,8 +268,8 @@ mod tests {
         // Without reading, a filter can double once per remainder bit.
         assert_eq!(doublings(PAPER, WAYS - 1), 4);
         assert_eq!(doublings(SETTINGS.len() - 1, WAYS - 1), DOUBLINGS);
-        // A filter that has remainder bits left makes fewer mistakes, so a selective one reads
-        // less.
+        // Doubling a selective filter reads only the members of fingerprints that have run out of
+        // bits.
         let [young, old] = [SETTINGS.len() - 1, PAPER].map(|at| course.seen[at * WAYS].read);
         assert!(old > 2 * young, "{old} and {young}");
     }

@@ -121,13 +121,14 @@ fn a_repair_removes_a_fingerprint_that_a_refused_insert_left() {
     };
     (0..300).for_each(|key| write(key, false).unwrap());
     assert!((1000..3000).all(|key| guard.get(&key) == Ok(None)));
-    for key in 300..400 {
+    for key in 300..1000 {
         assert!(write(key, true).is_err());
         guard.database().is_unlisted.store(false, Ordering::Relaxed);
     }
+    // About one in forty can't be undone.
     assert!(guard.stats().ghosts_left > 0, "without a listing, some inserts can't be undone");
     for _ in 0..2 {
-        assert!((300..400).all(|key| guard.get(&key) == Ok(None)));
+        assert!((300..1000).all(|key| guard.get(&key) == Ok(None)));
     }
     assert!(guard.stats().ghosts_cleared > 0);
     assert!((0..300).all(|key| guard.get(&key) == Ok(Some(1))));

@@ -48,16 +48,16 @@ const HASHES_PER_KEY: f64 = 512.0;
 const HASHES: f64 = (1 << 22) as f64;
 
 impl FilterBuilder {
-    /// Sets the highest probability that a key on neither list is answered yes; 0.001 by default,
-    /// or the rate of the filter that this one is [like](Self::like).
+    /// Sets the highest probability that a key on neither list is answered yes. The default is
+    /// 0.001, or the rate of the filter that is passed to [`like`](Self::like).
     #[must_use]
     pub fn false_positive_rate(mut self, rate: f64) -> Self {
         self.rate = Some(rate);
         self
     }
 
-    /// Plans the filter for at least this many yes keys, so that filters of later, longer lists can
-    /// be [like](Self::like) this one.
+    /// Plans the filter for at least this many yes keys. A later filter of longer lists can then
+    /// have the same shape; see [`like`](Self::like).
     #[must_use]
     pub fn capacity(mut self, keys: usize) -> Self {
         self.capacities[0] = keys as u64;
@@ -175,7 +175,7 @@ impl FilterBuilder {
         }
     }
 
-    /// Returns the rate that was set, or that of the base, or the default one.
+    /// Returns the rate that was set, else the rate of the base, else the default rate.
     fn rate(&self) -> Result<f64, PlanError> {
         let rate = self.rate.or(self.base.map(|(_, rate)| rate)).unwrap_or(DEFAULT_RATE);
         let is_possible = (LEAST_RATE..1.0).contains(&rate);

@@ -81,7 +81,7 @@ fn filter_sizes_are_near_the_lower_bound() {
         let filter = built(&y, &n, 1.0 / 256.0).unwrap();
         (filter.lines.len() * LINE * 8) as f64 / yes as f64
     };
-    // The lower bound is 8.00, 8.01 and 8.36.
+    // The lower bounds are 8.00, 8.01 and 8.36 bits per key.
     assert!(bits(100_000, 1000) < 10.3);
     assert!(bits(50_000, 50_000) < 10.3);
     assert!(bits(8_000, 512_000) < 10.9);

@@ -87,7 +87,7 @@ fn internationalised_names_match_their_ascii_form() {
     }
     let keys = asked(Matching::Host, "www.Bücher.example");
     assert_eq!(keys[..2], ["www.xn--bcher-kva.example", "xn--bcher-kva.example"]);
-    // Earlier versions listed the name in this form.
+    // Earlier versions listed names in this form, so lookups ask for this form, too.
     assert!(keys.contains(&"bücher.example".into()));
     let ascii = asked(Matching::Host, "www.xn--bcher-kva.example");
     assert_eq!(ascii, ["www.xn--bcher-kva.example", "xn--bcher-kva.example", "example"]);

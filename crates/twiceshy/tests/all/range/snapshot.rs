@@ -4,7 +4,7 @@
 use super::number;
 use proptest::prelude::*;
 use std::path::Path;
-use twiceshy::snapshot::KeyedSnapshot;
+use twiceshy::KeyedSnapshot;
 use twiceshy::{
     AdaptiveRangeFilter, Concurrent, Frozen, QuotientFilter, RangeFilter, Secret, SecretMode,
     Snapshot,
@@ -325,17 +325,21 @@ fn files_are_replaced_opened_and_restored() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Compares with a file of format version 1. If the file is missing, writes it for review.
+/// Compares with files of format version 1, without and with ages. If one is missing, writes it for
+/// review.
 #[test]
 fn version_1_is_read_and_written_unchanged() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1-ranges.twiceshy");
-    let bytes = saved(&worn(60, 4, true));
-    let Ok(kept) = std::fs::read(&path) else {
-        std::fs::write(&path, &bytes).unwrap();
-        panic!("the file was missing, and is written now");
-    };
-    read::<u64>(&kept);
-    assert!(kept == bytes, "it would be written differently today");
+    for (name, is_expandable) in [("v1-ranges-fixed.twiceshy", false), ("v1-ranges.twiceshy", true)]
+    {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        let bytes = saved(&worn(60, 4, is_expandable));
+        let Ok(kept) = std::fs::read(&path) else {
+            std::fs::write(&path, &bytes).unwrap();
+            panic!("{name} was missing, and is written now");
+        };
+        read::<u64>(&kept);
+        assert!(kept == bytes, "{name} would be written differently today");
+    }
 }
 
 /// If the file were mapped into memory, truncating it would kill the process.

@@ -4,7 +4,7 @@ use super::{Folder, FrozenFilter, LINE, Numbers, build, saved as saved_plain, wo
 use proptest::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use twiceshy::snapshot::KeyedSnapshot;
+use twiceshy::KeyedSnapshot;
 use twiceshy::{
     Answer, Concurrent, Hash, Keyed, QuotientFilter, Secret, SecretMode, Snapshot,
     builder::Builder, snapshot::SnapshotError,
@@ -367,8 +367,8 @@ fn version_1_of_shards_is_read_and_written_unchanged() {
     let back = restored(&kept).unwrap();
     check_entries(&back, &members);
     back.validate().unwrap();
-    // An earlier version wrote this file. It refused a repair if the shard had to grow. So the file
-    // has the same members, but fewer repairs.
+    // An earlier version wrote this file. That version refused a repair if the shard had to grow.
+    // So the file has the same members, but fewer repairs.
     assert_eq!((back.parameters(), back.len()), (filter.parameters(), filter.len()));
     assert!(back.stats().repairs < filter.stats().repairs);
     assert!(kept == saved(&back), "{name} would be written differently today");

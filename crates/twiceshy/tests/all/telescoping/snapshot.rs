@@ -5,10 +5,11 @@ use super::{Set, random};
 use arbitrary::Unstructured;
 use proptest::prelude::*;
 use std::path::Path;
-use twiceshy::snapshot::KeyedSnapshot;
+use twiceshy::KeyedSnapshot;
 use twiceshy::{
-    ExtensionFilter, Keyed, PlainQuotientFilter, QuotientFilter, Secret, SecretMode, Snapshot,
-    TelescopingFilter,
+    Concurrent, ExtensionFilter, Hash, Keyed, PlainQuotientFilter, QuotientFilter, Secret,
+    SecretMode, Snapshot, TelescopingFilter,
+    concurrent::ShardPlan,
     snapshot::SnapshotError,
     telescoping::{self, CodedFilter, Extensions, Selectors},
 };
@@ -284,4 +285,56 @@ fn version_1_of_a_plain_filter_is_read_and_written_unchanged() {
     let restored = PlainQuotientFilter::read_from(&kept[..]).unwrap();
     (0..50).for_each(|number| assert!(restored.contains(random(1)(number))));
     assert_eq!(kept, bytes);
+}
+
+/// Compares with files of filters with fresh remainders, in format version 1: one filter, and one
+/// with four shards. If a file is missing, writes it for review.
+macro_rules! check_fresh_fixtures {
+    ($filter:ty, $name:literal) => {{
+        let mut members: Vec<Hash> = (0..50).map(random(1)).collect();
+        members.sort_unstable();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+        let path = folder.join(concat!("v1-fresh-", $name, ".twiceshy"));
+        let of_shards = folder.join(concat!("v1-concurrent-fresh-", $name, ".twiceshy"));
+        let builder = <$filter>::builder().remainder_bits(4).slots(60);
+        if !path.exists() || !of_shards.exists() {
+            let plain = builder.build().unwrap();
+            plain.rotated(members.iter().copied(), []).unwrap().save(&path).unwrap();
+            let shards = builder.slots(80).shards(4).build_concurrent().unwrap();
+            for shard in 0..4 {
+                let hashes = shards.shard_hashes(shard);
+                let listed = members.iter().copied().filter(|hash| hashes.contains(hash));
+                let listed: Vec<Hash> = listed.collect();
+                shards.rebuild_shard(shard, ShardPlan::default().fresh(), &listed, &[]).unwrap();
+            }
+            shards.save(&of_shards).unwrap();
+            panic!("the files were missing, and are written now");
+        }
+        let filter = <$filter>::open(&path).unwrap();
+        assert!(!filter.parameters().remainders.is_plain());
+        assert!(members.iter().all(|&member| filter.contains(member)));
+        filter.validate().unwrap();
+        let mut bytes = Vec::new();
+        filter.write_to(&mut bytes).unwrap();
+        assert!(bytes == std::fs::read(&path).unwrap(), "it would be written differently today");
+
+        let shards = Concurrent::<$filter>::open(&of_shards).unwrap();
+        assert!((0..4).all(|shard| !shards.shard_fill(shard).has_plain_remainders));
+        assert!(members.iter().all(|&member| shards.contains(member)));
+        shards.validate().unwrap();
+        let mut bytes = Vec::new();
+        shards.write_to(&mut bytes).unwrap();
+        assert!(
+            bytes == std::fs::read(&of_shards).unwrap(),
+            "it would be written differently today"
+        );
+    }};
+}
+
+#[test]
+fn version_1_with_fresh_remainders_is_read_and_written_unchanged() {
+    check_fresh_fixtures!(QuotientFilter, "quotient");
+    check_fresh_fixtures!(TelescopingFilter, "telescoping");
+    check_fresh_fixtures!(ExtensionFilter, "extensions");
+    check_fresh_fixtures!(PlainQuotientFilter, "plain");
 }

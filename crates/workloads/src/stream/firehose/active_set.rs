@@ -163,7 +163,8 @@ mod tests {
             let mut deaths = [0_u32; 10];
             for seed in 1..=4 {
                 let stream = ActiveSet::new(ActiveSetConfig { exponent, ..SMALL }, seed).unwrap();
-                // A key that isn't seen for that long has disappeared.
+                // Take twice as much of the stream as is counted. A key that isn't seen in the
+                // second half has disappeared.
                 let keys = appearances(stream.take(2 * deaths.len() * PART).map(|d| d.key));
                 for times in keys.values() {
                     if let Some(part) = deaths.get_mut(times[times.len() - 1] / PART) {
@@ -192,7 +193,8 @@ mod tests {
         let mut fifths = [0_u32; 5];
         for times in keys.values().filter(|times| times.len() >= 100) {
             let (first, last) = (times[0], times[times.len() - 1]);
-            // Keys active at the start or at the end weren't seen completely.
+            // The stream shows only a part of the life of a key that is active at the start or at
+            // the end.
             if first < 200_000 || last > 2_800_000 {
                 continue;
             }
