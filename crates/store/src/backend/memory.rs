@@ -113,19 +113,20 @@ impl MemoryScan<'_> {
         let spaces = self.backend.spaces.read().unwrap_or_else(PoisonError::into_inner);
         let range = spaces[self.space as usize].range::<[u8], _>(bounds);
         let copy = |(key, value): (&Bytes, &Bytes)| (key.clone(), value.clone());
+        // One end is read only after all its pairs were returned.
         if from_back {
             for pair in range.rev().take(self.chunk).map(copy) {
                 self.back.push_front(pair);
             }
-            match self.back.front() {
-                Some((key, _)) => self.unread.1 = Excluded(key.clone()),
-                None => self.all_read = true,
+            self.all_read = self.back.len() < self.chunk;
+            if let Some((key, _)) = self.back.front() {
+                self.unread.1 = Excluded(key.clone());
             }
         } else {
             self.front.extend(range.take(self.chunk).map(copy));
-            match self.front.back() {
-                Some((key, _)) => self.unread.0 = Excluded(key.clone()),
-                None => self.all_read = true,
+            self.all_read = self.front.len() < self.chunk;
+            if let Some((key, _)) = self.front.back() {
+                self.unread.0 = Excluded(key.clone());
             }
         }
         self.chunk = (self.chunk * 2).min(LARGEST_CHUNK);

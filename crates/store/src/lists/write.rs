@@ -69,8 +69,9 @@ impl<B: Backend> ListStore<B> {
         let is_there = |at: usize| self.is_on(List::Yes, hashes[at], keys[at]);
         let on_no = |at: usize| Err(on_other(List::No, keys[at]));
         self.maintained.write(self, hashes, is_there, on_no, |admitted| {
-            let new = admitted.is_new().iter().filter(|&&is_new| is_new).count() as u64;
-            self.write_all(List::Yes, keys, hashes, admitted.is_new())?;
+            let is_new: Vec<bool> = admitted.is_new().collect();
+            let new = is_new.iter().filter(|&&is_new| is_new).count() as u64;
+            self.write_all(List::Yes, keys, hashes, &is_new)?;
             self.yes.fetch_add(new, Ordering::Relaxed);
             Ok(new)
         })

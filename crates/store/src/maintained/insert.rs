@@ -106,8 +106,7 @@ impl<F: Shard> Drop for InFlight<'_, F> {
 
 /// Keys that are in the filter, and are about to be written to the database.
 pub(crate) struct Admitted<'a, F: Shard> {
-    is_new: SmallVec<[bool; 8]>,
-    may_be_unlisted: SmallVec<[bool; 8]>,
+    keys: SmallVec<[AdmittedKey; 8]>,
     in_flight: InFlight<'a, F>,
     // This is the last field, so that the stripes are unlocked only after the writes have ended.
     locked: Locked<'a>,
@@ -115,15 +114,23 @@ pub(crate) struct Admitted<'a, F: Shard> {
 
 impl<F: Shard> Admitted<'_, F> {
     /// Returns, for each key, whether it may be new in the database.
-    pub(crate) fn is_new(&self) -> &[bool] {
-        &self.is_new
+    pub(crate) fn is_new(&self) -> impl Iterator<Item = bool> {
+        self.keys.iter().map(|key| key.is_new)
     }
 
     /// Returns, for each key, whether the database's listing of members may lack it: because it is
     /// new, or because an earlier write that failed may still remove it.
-    pub(crate) fn may_be_unlisted(&self) -> &[bool] {
-        &self.may_be_unlisted
+    pub(crate) fn may_be_unlisted(&self) -> impl Iterator<Item = bool> {
+        self.keys.iter().map(|key| key.is_new || key.is_in_doubt)
     }
+}
+
+/// What is known about a key that is about to be written. If a key occurs twice, this says nothing
+/// about the second time.
+#[derive(Clone, Copy, Default)]
+struct AdmittedKey {
+    is_new: bool,
+    is_in_doubt: bool,
 }
 
 /// Returns the first occurrence of each item, with its index.
@@ -191,9 +198,9 @@ impl<F: Shard> MaintainedFilter<F> {
                 self.admit(source, &locked, &[Candidate { hash, is_new: true, was_ready }])?;
             Ok(match tried {
                 Tried::Done(in_flight) => {
-                    let is_new = SmallVec::from_elem(true, 1);
-                    let may_be_unlisted = is_new.clone();
-                    Tried::Done(Some(Admitted { is_new, may_be_unlisted, in_flight, locked }))
+                    let key = AdmittedKey { is_new: true, is_in_doubt: false };
+                    let keys = SmallVec::from_elem(key, 1);
+                    Tried::Done(Some(Admitted { keys, in_flight, locked }))
                 }
                 Tried::Again => Tried::Again,
                 Tried::NoRoom(hash, error) => Tried::NoRoom(hash, error),
@@ -234,8 +241,7 @@ impl<F: Shard> MaintainedFilter<F> {
         may_insert: impl Fn(usize) -> Result<(), S::Error>,
     ) -> Attempt<Admitted<'_, F>, S::Error> {
         let locked = self.lock(hashes);
-        let mut is_new = SmallVec::from_elem(false, hashes.len());
-        let mut may_be_unlisted = is_new.clone();
+        let mut keys = SmallVec::from_elem(AdmittedKey::default(), hashes.len());
         let mut candidates = SmallVec::<[Candidate; 1]>::new();
         for (at, hash) in distinct(hashes) {
             if locked.has_mistake(hash) {
@@ -246,15 +252,15 @@ impl<F: Shard> MaintainedFilter<F> {
             // Until the listing of members is complete, the filter may lack a key that the database
             // has. If the key may be in doubt, too, treat it as new, so that the store lists it
             // again.
-            let in_doubt = source.doubt(hash) != Doubt::None;
-            let may_lack = !self.is_complete() && in_doubt;
-            is_new[at] = !maybe || may_lack || !self.counted(|| is_there(at))?;
-            // Ask for doubts only once. A key that is listed now must also be in the filter.
-            may_be_unlisted[at] = is_new[at] || in_doubt;
-            candidates.push(Candidate { hash, is_new: is_new[at], was_ready });
+            // Ask only once, because a key that the write lists must also be in the filter.
+            let is_in_doubt = source.doubt(hash) != Doubt::None;
+            let may_lack = !self.is_complete() && is_in_doubt;
+            let is_new = !maybe || may_lack || !self.counted(|| is_there(at))?;
+            keys[at] = AdmittedKey { is_new, is_in_doubt };
+            candidates.push(Candidate { hash, is_new, was_ready });
         }
         let tried = self.admit(source, &locked, &candidates)?;
-        Ok(tried.map(|in_flight| Admitted { is_new, may_be_unlisted, in_flight, locked }))
+        Ok(tried.map(|in_flight| Admitted { keys, in_flight, locked }))
     }
 
     /// Begins all of these writes or none, and inserts the new keys into the filter.

@@ -15,6 +15,7 @@
 
 use crate::census::Census;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::mem;
 use std::ops::RangeInclusive;
 use twiceshy::Hash;
@@ -22,7 +23,7 @@ use twiceshy::Hash;
 /// The writes of a shard: those in flight, and the notes for a rebuild.
 #[derive(Default)]
 pub(super) struct Writes {
-    in_flight: HashSet<Hash>,
+    in_flight: InFlight,
     /// The notes for a rebuild. They are in a box, because most shards aren't being rebuilt.
     notes: Option<Box<Notes>>,
     /// The number of filters that rebuilds have swapped in. A filter that was swapped in holds each
@@ -46,6 +47,55 @@ pub(super) struct Notes {
 impl Notes {
     pub(super) fn len(&self) -> usize {
         self.keys.len() + self.mistakes.len()
+    }
+}
+
+/// A set of hashes. Most of the time there is at most one, which takes no memory on the heap.
+#[derive(Default)]
+struct InFlight {
+    first: Option<Hash>,
+    others: HashSet<Hash, BuildHasherDefault<LastBits>>,
+}
+
+impl InFlight {
+    fn insert(&mut self, hash: Hash) {
+        if self.first.is_none() {
+            self.first = Some(hash);
+        } else if self.first != Some(hash) {
+            self.others.insert(hash);
+        }
+    }
+
+    fn remove(&mut self, hash: Hash) {
+        if self.first == Some(hash) {
+            self.first = None;
+        } else if self.others.remove(&hash) && self.others.is_empty() {
+            self.others.shrink_to_fit();
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Hash> {
+        self.first.iter().chain(&self.others).copied()
+    }
+}
+
+/// A hasher for keyed hashes, which are random already. It returns their last bits.
+#[derive(Default)]
+struct LastBits(u64);
+
+impl Hasher for LastBits {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u128(&mut self, number: u128) {
+        self.0 = number as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
@@ -75,10 +125,7 @@ impl Writes {
     }
 
     fn take_off(&mut self, hash: Hash) {
-        self.in_flight.remove(&hash);
-        if self.in_flight.is_empty() {
-            self.in_flight.shrink_to_fit();
-        }
+        self.in_flight.remove(hash);
     }
 
     fn note(&mut self, hash: Hash, is_present: bool) {
@@ -111,7 +158,7 @@ impl Writes {
             return false;
         }
         let mut keys: BTreeMap<Hash, bool> =
-            self.in_flight.iter().map(|&hash| (hash, true)).collect();
+            self.in_flight.iter().map(|hash| (hash, true)).collect();
         keys.extend(in_doubt().into_iter().map(|hash| (hash, true)));
         self.notes = Some(Box::new(Notes { keys, ..Notes::default() }));
         true

@@ -117,6 +117,11 @@ impl Records {
         Queued::New
     }
 
+    /// Returns whether a record can be queued.
+    pub(super) fn has_room(&self) -> bool {
+        self.queued() < MOST
+    }
+
     /// Takes back a record whose mistake was not repaired.
     pub(super) fn withdraw(&self, mistake: Hash) {
         self.remove(&[mistake]);

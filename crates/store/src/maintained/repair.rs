@@ -196,6 +196,9 @@ impl<F: Shard> MaintainedFilter<F> {
         if !locked.covers(&suspects) {
             return Ok(Outcome::Again);
         }
+        if S::KEEPS_RECORDS && !self.records.has_room() {
+            return Ok(Outcome::Skipped);
+        }
         let members = self.scan(source, &suspects)?;
         if members.binary_search(&mistake).is_ok() {
             return Ok(Outcome::NoMistake);

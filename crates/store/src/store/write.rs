@@ -140,7 +140,7 @@ impl<B: Backend, F: Shard> Inner<B, F> {
             |_| Ok(()),
             |admitted| {
                 let mut batch = self.layout.batch(pairs);
-                for ((&(key, value), &hash), &may_be_unlisted) in
+                for ((&(key, value), &hash), may_be_unlisted) in
                     pairs.iter().zip(hashes).zip(admitted.may_be_unlisted())
                 {
                     self.layout.insert(&mut batch, hash, key, value, may_be_unlisted);
