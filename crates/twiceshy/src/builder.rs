@@ -1,8 +1,8 @@
 //! The builder that all filters share. It sets a filter's error rate and size.
 //!
 //! This module holds the options that all filters share, their defaults, and the search for the
-//! largest filter that fits a memory budget. Each filter family implements [`Buildable`], which
-//! plans a filter of a given capacity or number of slots.
+//! largest filter that fits a memory budget. Each filter family implements [`Plannable`], which plans
+//! a filter of a given capacity or number of slots.
 
 use crate::error::{BuildError, EntropyError, PlanError};
 use crate::table::SLOTS;
@@ -40,8 +40,8 @@ const MEMBERS_PER_REPAIR: usize = 20;
 /// assert_eq!(filter.stats().memory, plan.bytes);
 /// # Ok::<(), twiceshy::error::BuildError>(())
 /// ```
-pub struct Builder<F: Buildable> {
-    rate: Option<f64>,
+pub struct Builder<F: Plannable> {
+    pub(crate) rate: Option<f64>,
     remainder_bits: Option<u32>,
     pub(crate) capacity: Option<usize>,
     pub(crate) memory: Option<u64>,
@@ -102,10 +102,10 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// A filter that a [`Builder`] can build.
+/// A filter that a [`Builder`] can plan.
 ///
 /// The trait is sealed, because its methods expose the internals of a filter.
-pub trait Buildable: Sized + sealed::Sealed {
+pub trait Plannable: Sized + sealed::Sealed {
     /// The options that only this filter has.
     #[doc(hidden)]
     type Options: Clone + fmt::Debug + Default;
@@ -138,7 +138,10 @@ pub trait Buildable: Sized + sealed::Sealed {
     fn check(_plan: &Plan<Self::Details>) -> Result<(), PlanError> {
         Ok(())
     }
+}
 
+/// A filter that a [`Builder`] can build without its members.
+pub trait Buildable: Plannable {
     /// Builds an empty filter according to a plan.
     #[doc(hidden)]
     fn build_planned(
@@ -149,10 +152,10 @@ pub trait Buildable: Sized + sealed::Sealed {
 
 /// A filter that keeps its members in slots. Its size can be given in slots, and its error rate in
 /// bits per remainder.
-pub trait HasSlots: Buildable {}
+pub trait HasSlots: Plannable {}
 
 /// A filter that can be planned for a number of repairs.
-pub trait HasRepairs: Buildable {}
+pub trait HasRepairs: Plannable {}
 
 /// A filter that can be built in one step from the hashes of its members and of the mistakes to
 /// repair.
@@ -166,7 +169,7 @@ pub trait FromMembers: Buildable {
     ) -> Result<Self, BuildError>;
 }
 
-impl<F: Buildable> Builder<F> {
+impl<F: Plannable> Builder<F> {
     /// Sets the highest false-positive rate that the filter may have while it holds no more members
     /// than planned; 0.001 by default. The rate is the probability that the filter answers "maybe"
     /// to an absent key.
@@ -222,15 +225,6 @@ impl<F: Buildable> Builder<F> {
         }?;
         F::check(&plan)?;
         Ok(plan)
-    }
-
-    /// Builds an empty filter.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`plan`](Self::plan), or an error if there is not enough memory
-    /// or no entropy.
-    pub fn build(&self) -> Result<F, BuildError> {
-        F::build_planned(self, self.plan()?)
     }
 
     /// Checks all options except the size.
@@ -321,6 +315,17 @@ impl<F: Buildable> Builder<F> {
     }
 }
 
+impl<F: Buildable> Builder<F> {
+    /// Builds an empty filter.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`plan`](Self::plan), or an error if there is not enough memory
+    /// or no entropy.
+    pub fn build(&self) -> Result<F, BuildError> {
+        F::build_planned(self, self.plan()?)
+    }
+}
+
 impl<F: HasSlots> Builder<F> {
     /// Sets the number of bits per remainder, instead of the false-positive rate. A rate needs
     /// about log₂(1/rate) bits.
@@ -381,7 +386,7 @@ impl<F: FromMembers> Builder<F> {
     }
 }
 
-impl<F: Buildable> Default for Builder<F> {
+impl<F: Plannable> Default for Builder<F> {
     fn default() -> Self {
         Self {
             rate: None,
@@ -398,13 +403,13 @@ impl<F: Buildable> Default for Builder<F> {
     }
 }
 
-impl<F: Buildable> Clone for Builder<F> {
+impl<F: Plannable> Clone for Builder<F> {
     fn clone(&self) -> Self {
         Self { secret: self.secret.clone(), options: self.options.clone(), ..*self }
     }
 }
 
-impl<F: Buildable> fmt::Debug for Builder<F> {
+impl<F: Plannable> fmt::Debug for Builder<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("false_positive_rate", &self.rate)

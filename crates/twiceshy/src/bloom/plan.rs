@@ -5,7 +5,9 @@ use super::dead::{DeadCells, MOST_DEPTH};
 use super::level::Level;
 use crate::Hash;
 use crate::bits::memory::LINE;
-use crate::builder::{Buildable, Builder, DEFAULT_RATE, HasRepairs, Limits, Plan, sealed};
+use crate::builder::{
+    Buildable, Builder, DEFAULT_RATE, HasRepairs, Limits, Plan, Plannable, sealed,
+};
 use crate::claim::Versions;
 use crate::error::{BuildError, PlanError};
 
@@ -38,7 +40,7 @@ pub struct PlanDetails {
 impl sealed::Sealed for AdaptiveBloomFilter {}
 impl HasRepairs for AdaptiveBloomFilter {}
 
-impl Buildable for AdaptiveBloomFilter {
+impl Plannable for AdaptiveBloomFilter {
     type Options = ();
     type Details = PlanDetails;
 
@@ -54,7 +56,9 @@ impl Buildable for AdaptiveBloomFilter {
         let details = PlanDetails { adaptations, levels: levels.len() + 1, functions };
         Some(Plan::new(capacity, (cells, 0), rate, bytes, details))
     }
+}
 
+impl Buildable for AdaptiveBloomFilter {
     fn build_planned(builder: &Builder<Self>, plan: Plan<PlanDetails>) -> Result<Self, BuildError> {
         let levels = builder.smallest_levels(plan.capacity);
         let (levels, _) = levels.ok_or(PlanError::Capacity(plan.capacity))?;

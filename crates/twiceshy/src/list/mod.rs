@@ -13,7 +13,7 @@ mod plan;
 
 pub use dynamic::YesNoList;
 pub use error::ListError;
-pub use fixed::{Delta, DeltaError, Details, FilterBuilder, YesNoFilter};
+pub use fixed::{Delta, DeltaError, Details, YesNoFilter};
 pub(crate) use fixed::{Shape, Tally};
 #[cfg(feature = "matching")]
 pub use matching::{Matching, MatchingFilter, MatchingFilterBuilder, UnknownMatching};

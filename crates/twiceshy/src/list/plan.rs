@@ -1,7 +1,9 @@
 //! Computes the size of the filter that two lists need.
 
 use super::YesNoList;
-use crate::builder::{Buildable, Builder, DEFAULT_RATE, Limits, PLANNED_LOAD, Plan, sealed};
+use crate::builder::{
+    Buildable, Builder, DEFAULT_RATE, Limits, PLANNED_LOAD, Plan, Plannable, sealed,
+};
 use crate::error::{BuildError, PlanError};
 use crate::quotient::expected_rate;
 use crate::table::WIDTHS;
@@ -63,7 +65,7 @@ pub struct PlanDetails {
 
 impl sealed::Sealed for YesNoList {}
 
-impl Buildable for YesNoList {
+impl Plannable for YesNoList {
     /// The number of no keys.
     type Options = Option<usize>;
     type Details = PlanDetails;
@@ -78,7 +80,9 @@ impl Buildable for YesNoList {
         let rate = builder.rate().unwrap_or(DEFAULT_RATE);
         ListSize { yes: capacity, no: builder.options.unwrap_or(LEAST_CAPACITY), rate }.plan()
     }
+}
 
+impl Buildable for YesNoList {
     fn build_planned(builder: &Builder<Self>, plan: Plan<PlanDetails>) -> Result<Self, BuildError> {
         let rate = builder.rate().unwrap_or(DEFAULT_RATE);
         Self::empty(ListSize { yes: plan.capacity, no: plan.details.no_capacity, rate })
@@ -109,7 +113,7 @@ impl ListSize {
         Self { yes: self.yes.max(yes), no: self.no.max(no), ..self }
     }
 
-    /// Plans the smallest filter with this rate, which must be [possible](Buildable::limits).
+    /// Plans the smallest filter with this rate, which must be [possible](Plannable::limits).
     /// Returns `None` if the filter would be too large.
     pub(super) fn plan(self) -> Option<Plan<PlanDetails>> {
         let Self { yes, no, rate } = self;

@@ -2,7 +2,9 @@
 
 use super::entry::MOST_VALUE_BITS;
 use super::{Parameters, QuotientFilter};
-use crate::builder::{Buildable, Builder, FromMembers, HasRepairs, HasSlots, Limits, Plan, sealed};
+use crate::builder::{
+    Buildable, Builder, FromMembers, HasRepairs, HasSlots, Limits, Plan, Plannable, sealed,
+};
 use crate::error::{BuildError, PlanError};
 use crate::hash::Remainders;
 use crate::table::WIDTHS;
@@ -53,7 +55,7 @@ impl sealed::Sealed for QuotientFilter {}
 impl HasSlots for QuotientFilter {}
 impl HasRepairs for QuotientFilter {}
 
-impl Buildable for QuotientFilter {
+impl Plannable for QuotientFilter {
     type Options = Options;
     type Details = PlanDetails;
 
@@ -86,7 +88,9 @@ impl Buildable for QuotientFilter {
         let capacity = usize::try_from(planned.checked_sub(extensions)?).unwrap_or(usize::MAX);
         builder.planned_with(capacity, extensions, slots, bits)
     }
+}
 
+impl Buildable for QuotientFilter {
     fn build_planned(builder: &Builder<Self>, plan: Plan<PlanDetails>) -> Result<Self, BuildError> {
         Ok(builder.with_growth(Self::empty(plan.details.parameters)?))
     }

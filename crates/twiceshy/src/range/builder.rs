@@ -3,7 +3,7 @@
 use super::boxes::Boxes;
 use super::layout::{MOST_MEMENTO_BITS, Spelling};
 use super::{AdaptiveRangeFilter, MementoFilter, Partitions, RangeKey};
-use crate::builder::{Buildable, Builder, HasRepairs, HasSlots, Limits, Plan, sealed};
+use crate::builder::{Buildable, Builder, HasRepairs, HasSlots, Limits, Plan, Plannable, sealed};
 use crate::error::{BuildError, PlanError};
 use crate::quotient::extension_slots;
 use crate::table::{QuotientTable, WIDTHS};
@@ -40,7 +40,7 @@ impl<K, const ADAPTIVE: bool> sealed::Sealed for MementoFilter<K, ADAPTIVE> {}
 impl<K: RangeKey, const ADAPTIVE: bool> HasSlots for MementoFilter<K, ADAPTIVE> {}
 impl<K: RangeKey> HasRepairs for AdaptiveRangeFilter<K> {}
 
-impl<K: RangeKey, const ADAPTIVE: bool> Buildable for MementoFilter<K, ADAPTIVE> {
+impl<K: RangeKey, const ADAPTIVE: bool> Plannable for MementoFilter<K, ADAPTIVE> {
     type Options = Options;
     type Details = PlanDetails;
 
@@ -72,7 +72,9 @@ impl<K: RangeKey, const ADAPTIVE: bool> Buildable for MementoFilter<K, ADAPTIVE>
         };
         builder.planned_with(capacity as usize, slots)
     }
+}
 
+impl<K: RangeKey, const ADAPTIVE: bool> Buildable for MementoFilter<K, ADAPTIVE> {
     fn build_planned(builder: &Builder<Self>, plan: Plan<PlanDetails>) -> Result<Self, BuildError> {
         let partitions = Partitions::new(builder.secret_or_fresh()?, plan.details.memento_bits);
         let boxes = Boxes::new(builder.spelling(plan.slots, plan.remainder_bits));

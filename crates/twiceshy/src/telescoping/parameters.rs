@@ -4,7 +4,7 @@ use super::scheme::{CodedScheme, Coding, Scheme};
 use super::{CodedFilter, Shared};
 use crate::Hash;
 use crate::bits::memory::Lines;
-use crate::builder::{Buildable, Builder, FromMembers, HasSlots, Limits, Plan, sealed};
+use crate::builder::{Buildable, Builder, FromMembers, HasSlots, Limits, Plan, Plannable, sealed};
 use crate::claim::Versions;
 use crate::error::{BuildError, PlanError};
 use crate::fingerprint::Digits;
@@ -166,7 +166,7 @@ impl Default for Options {
 impl<S: Scheme> sealed::Sealed for CodedFilter<S> {}
 impl<S: Scheme> HasSlots for CodedFilter<S> {}
 
-impl<S: Scheme> Buildable for CodedFilter<S> {
+impl<S: Scheme> Plannable for CodedFilter<S> {
     type Options = Options;
     type Details = Parameters;
 
@@ -191,7 +191,9 @@ impl<S: Scheme> Buildable for CodedFilter<S> {
     fn check(plan: &Plan<Parameters>) -> Result<(), PlanError> {
         Self::coding_of(plan.details).map(drop)
     }
+}
 
+impl<S: Scheme> Buildable for CodedFilter<S> {
     fn build_planned(_: &Builder<Self>, plan: Plan<Parameters>) -> Result<Self, BuildError> {
         Self::empty(plan.details)
     }

@@ -2,25 +2,23 @@
 
 use super::block::{self, BLOCK, BitWriter, Group, MOST_KEYS};
 use super::lookup::{quotient, remainder};
-use super::shape::Shape;
+use super::shape::{MAX_REMAINDER_BITS, Shape};
 use super::{Details, Tally, YesNoFilter, bytes_of, index_bytes};
 use crate::bits::memory::{LINE, Lines};
-use crate::builder::{DEFAULT_RATE, Plan};
+use crate::builder::{Builder, DEFAULT_RATE, Limits, Plan, Plannable, sealed};
 use crate::error::{BuildError, PlanError};
 use crate::list::ListError;
 use crate::sorting::scatter;
-use crate::{Hash, Key, Keyed, Secret, hash::KeyedHasher};
+use crate::{Hash, Key, Keyed, hash::KeyedHasher};
 use core::borrow::Borrow;
 
-/// Builds a [`YesNoFilter`]. The options have the same names as those of the common
-/// [`Builder`](crate::builder::Builder). The size follows from the two lists.
-#[derive(Clone, Debug, Default)]
-pub struct FilterBuilder {
-    rate: Option<f64>,
-    /// Minimum number of yes keys and of no keys to plan for.
-    capacities: [u64; 2],
-    secret: Option<Secret>,
-    base: Option<(Shape, f64)>,
+/// Builder options that only a [`YesNoFilter`] has.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    no_capacity: u64,
+    /// The shape of the filter that the new one should be like.
+    base: Option<Shape>,
     label: u32,
 }
 
@@ -47,47 +45,62 @@ const FEW_TRIES: f64 = 64.0;
 const HASHES_PER_KEY: f64 = 512.0;
 const HASHES: f64 = (1 << 22) as f64;
 
-impl FilterBuilder {
-    /// Sets the highest probability that a key on neither list is answered yes. The default is
-    /// 0.001, or the rate of the filter that is passed to [`like`](Self::like).
-    #[must_use]
-    pub fn false_positive_rate(mut self, rate: f64) -> Self {
-        self.rate = Some(rate);
-        self
+impl sealed::Sealed for YesNoFilter {}
+
+impl Plannable for YesNoFilter {
+    type Options = Options;
+    type Details = Details;
+    /// The size follows from the lists.
+    const CAPACITY: Option<usize> = Some(0);
+
+    fn limits(_: &Builder<Self>) -> Result<Limits, PlanError> {
+        Ok(Limits { least_rate: LEAST_RATE, most_bits: MAX_REMAINDER_BITS })
     }
 
-    /// Plans the filter for at least this many yes keys. A later filter of longer lists can then
-    /// have the same shape; see [`like`](Self::like).
-    #[must_use]
-    pub fn capacity(mut self, keys: usize) -> Self {
-        self.capacities[0] = keys as u64;
-        self
+    /// Plans a filter with this many yes keys. The plan's memory is an estimate, because the seeds
+    /// depend on the keys.
+    fn plan_members(builder: &Builder<Self>, capacity: usize) -> Option<Plan<Details>> {
+        let Options { no_capacity: no, label, .. } = builder.options;
+        let (yes, rate) = (capacity as u64, builder.rate().unwrap_or(DEFAULT_RATE));
+        let shape = builder.shape([yes, no], [yes, no], rate)?;
+        let expected_rate = -(-(yes as f64) / shape.fingerprints()).exp_m1();
+        let lines = (shape.expected_bits(yes, no) / (8 * LINE) as f64).ceil() as usize;
+        let size = (shape.quotients(), shape.remainder_bits);
+        let details = shape.details(Tally { yes, no, fingerprints: yes, rate, label });
+        Some(Plan::new(capacity, size, expected_rate, bytes_of(lines), details))
     }
+}
 
+/// The size of a [`YesNoFilter`] follows from its two lists. A capacity makes it larger than that,
+/// so that longer lists still fit. A limit on memory limits the number of yes keys.
+///
+/// ```
+/// use twiceshy::YesNoFilter;
+///
+/// let builder = YesNoFilter::builder().false_positive_rate(1.0 / 256.0);
+/// let plan = builder.capacity(1_000_000).no_capacity(1_000_000).plan()?;
+/// assert!(plan.bits_per_member < 10.3 && plan.expected_rate < 1.0 / 256.0);
+/// # Ok::<(), twiceshy::error::PlanError>(())
+/// ```
+impl Builder<YesNoFilter> {
     /// Plans the filter for at least this many no keys; see [`capacity`](Self::capacity).
     #[must_use]
     pub fn no_capacity(mut self, keys: usize) -> Self {
-        self.capacities[1] = keys as u64;
+        self.options.no_capacity = keys as u64;
         self
     }
 
-    /// Sets the secret that keys are hashed with; a fresh one by default.
+    /// Gives the filter the same shape as `base`, if the lists fit in that shape, and the same rate
+    /// unless one was set. Then the [delta](YesNoFilter::delta_to) between the two filters is
+    /// small. Keys must be hashed with the same [secret](Self::secret).
     ///
     /// A published filter contains its secret. An attacker who reads it can choose keys that
     /// collide, and if these get on the lists, the next filter with the same secret is larger. So
-    /// use the secret of an older filter only to build one that is [like](Self::like) it.
-    #[must_use]
-    pub fn secret(mut self, secret: Secret) -> Self {
-        self.secret = Some(secret);
-        self
-    }
-
-    /// Gives the filter the same shape as `base`, if the lists fit in that shape. Then the
-    /// [delta](YesNoFilter::delta_to) between the two filters is small. Keys must be hashed with
-    /// the same [secret](Self::secret).
+    /// use the secret of an older filter only to build one that is like it.
     #[must_use]
     pub fn like(mut self, base: &YesNoFilter) -> Self {
-        self.base = Some((base.shape, base.tally.rate));
+        self.options.base = Some(base.shape);
+        self.rate = self.rate.or(Some(base.tally.rate));
         self
     }
 
@@ -95,35 +108,8 @@ impl FilterBuilder {
     /// keys are made from lines.
     #[must_use]
     pub fn label(mut self, label: u32) -> Self {
-        self.label = label;
+        self.options.label = label;
         self
-    }
-
-    /// Returns the plan of a filter with as many yes keys as the [`capacity`](Self::capacity) and
-    /// as many no keys as the [`no_capacity`](Self::no_capacity). Both are 0 by default. The plan's
-    /// memory is an estimate, because the seeds depend on the keys.
-    ///
-    /// ```
-    /// use twiceshy::YesNoFilter;
-    ///
-    /// let builder = YesNoFilter::builder().false_positive_rate(1.0 / 256.0);
-    /// let plan = builder.capacity(1_000_000).no_capacity(1_000_000).plan()?;
-    /// assert!(plan.bits_per_member < 10.3 && plan.expected_rate < 1.0 / 256.0);
-    /// # Ok::<(), twiceshy::error::PlanError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If the rate or the capacity is impossible.
-    pub fn plan(&self) -> Result<Plan<Details>, PlanError> {
-        let rate = self.rate()?;
-        let [yes, no] = self.capacities;
-        let shape = self.shape([yes, no], rate)?;
-        let expected_rate = -(-(yes as f64) / shape.fingerprints()).exp_m1();
-        let lines = (shape.expected_bits(yes, no) / (8 * LINE) as f64).ceil() as usize;
-        let size = (shape.quotients(), shape.remainder_bits);
-        let tally = Tally { yes, no, fingerprints: yes, rate, label: self.label };
-        let details = shape.details(tally);
-        Ok(Plan::new(yes as usize, size, expected_rate, bytes_of(lines), details))
     }
 
     /// Builds a filter from two lists of keys, in any order.
@@ -135,68 +121,57 @@ impl FilterBuilder {
         yes: &[Q],
         no: &[Q],
     ) -> Result<Keyed<K, YesNoFilter>, ListError> {
-        let secret = self.secret_or_fresh()?;
+        let secret = self.secret_or_fresh().map_err(BuildError::from)?;
         let hasher = KeyedHasher::new(&secret);
         let [yes, no] = [yes, no]
             .map(|keys| keys.iter().map(|key| hasher.hash(key.borrow())).collect::<Vec<Hash>>());
         Ok(Keyed::new(self.build(&yes, &no)?, secret))
     }
 
-    pub(crate) fn secret_or_fresh(&self) -> Result<Secret, BuildError> {
-        Ok(self.secret.clone().map_or_else(Secret::generate, Ok)?)
-    }
-
     /// Builds a filter from two lists of hashes, in any order. Duplicates in a list don't matter.
     ///
     /// # Errors
     /// [`ListError::OnBothLists`] names a hash that is on both lists. [`ListError::Build`] if the
-    /// rate is impossible, or if there is not enough memory.
+    /// options are impossible, if there is not enough memory, or if there are more yes keys than
+    /// the [memory](Self::memory) has room for.
     pub fn build(&self, yes: &[Hash], no: &[Hash]) -> Result<YesNoFilter, ListError> {
-        let rate = self.rate().map_err(BuildError::from)?;
-        let counts = [yes.len() as u64, no.len() as u64];
-        let mut shape = self.shape(counts, rate).map_err(BuildError::from)?;
+        let plan = self.plan().map_err(BuildError::from)?;
         let lists = [sorted(yes)?, sorted(no)?];
         if let Some(hash) = first_common(&lists[0], &lists[1]) {
             let position = |list: &[Hash]| list.iter().position(|&other| other == hash);
             let [yes, no] = [yes, no].map(|list| position(list).unwrap_or_default());
             return Err(ListError::OnBothLists { hash, yes, no });
         }
-        let (different, label) = (lists[0].len() as u64, self.label);
+        let [different, capacity] = [lists[0].len(), plan.capacity].map(|count| count as u64);
+        if self.memory.is_some() && different > capacity {
+            return Err(BuildError::Members { capacity }.into());
+        }
+        let Options { no_capacity, label, .. } = self.options;
+        let counts = [yes.len() as u64, no.len() as u64];
+        let [planned_yes, planned_no] = [counts[0].max(capacity), counts[1].max(no_capacity)];
+        let planned = [planned_yes, planned_no];
+        let rate = plan.details.planned_rate;
         let tally = Tally { yes: different, no: counts[1], fingerprints: 0, rate, label };
+        let too_many = || BuildError::from(PlanError::Capacity(planned_yes as usize));
+        let mut shape = self.shape(counts, planned, rate).ok_or_else(too_many)?;
         loop {
             match write(shape, tally, [&lists[0], &lists[1]])? {
                 Ok(filter) => return Ok(filter),
                 // Some quotient has too many keys of both lists.
                 Err(NoSeed { least_bits }) => {
-                    let larger = self.new_shape(counts, rate, least_bits);
-                    shape = larger.map_err(BuildError::from)?;
+                    let larger = Shape::plan(planned_yes, planned_no, rate, least_bits);
+                    shape = larger.ok_or_else(too_many)?;
                 }
             }
         }
     }
 
-    /// Returns the rate that was set, else the rate of the base, else the default rate.
-    fn rate(&self) -> Result<f64, PlanError> {
-        let rate = self.rate.or(self.base.map(|(_, rate)| rate)).unwrap_or(DEFAULT_RATE);
-        let is_possible = (LEAST_RATE..1.0).contains(&rate);
-        is_possible.then_some(rate).ok_or(PlanError::Rate { rate, least: LEAST_RATE })
-    }
-
-    /// Returns the base's shape if it can hold this many keys, and otherwise the smallest shape.
-    fn shape(&self, counts: [u64; 2], rate: f64) -> Result<Shape, PlanError> {
-        let like = self.base.map(|(shape, _)| shape);
-        match like.filter(|shape| shape.serves(counts[0], counts[1], rate)) {
-            Some(shape) => Ok(shape),
-            None => self.new_shape(counts, rate, if counts[1] == 0 { 1 } else { LEAST_BITS }),
-        }
-    }
-
-    /// Returns the smallest shape for this many keys and for the planned numbers of keys. Its
-    /// remainders have at least `least` bits.
-    fn new_shape(&self, counts: [u64; 2], rate: f64, least: u32) -> Result<Shape, PlanError> {
-        let [yes, no] = [0, 1].map(|list| counts[list].max(self.capacities[list]));
-        let shape = Shape::plan(yes, no, rate, least);
-        shape.ok_or(PlanError::Capacity(yes as usize))
+    /// Returns the base's shape if it can hold as many keys as `counts` says, and otherwise the
+    /// smallest shape for the `planned` numbers of keys.
+    fn shape(&self, counts: [u64; 2], planned: [u64; 2], rate: f64) -> Option<Shape> {
+        let base = self.options.base.filter(|base| base.serves(counts[0], counts[1], rate));
+        let least_bits = if counts[1] == 0 { 1 } else { LEAST_BITS };
+        base.or_else(|| Shape::plan(planned[0], planned[1], rate, least_bits))
     }
 }
 

@@ -137,7 +137,7 @@ impl From<BuildError> for DeltaError {
 
 impl YesNoFilter {
     /// Returns the delta from this filter to `new`. It is small if `new` was built
-    /// [like](super::FilterBuilder::like) this filter. If the shapes differ, it contains all of
+    /// [like](crate::builder::Builder::like) this filter. If the shapes differ, it contains all of
     /// `new`.
     ///
     /// # Errors

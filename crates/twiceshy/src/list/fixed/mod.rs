@@ -34,13 +34,13 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-pub use build::FilterBuilder;
 pub use delta::{Delta, DeltaError};
 pub(crate) use shape::Shape;
 
 use crate::Stats;
 use crate::bits::machine::Target;
 use crate::bits::memory::{LINE, Lines};
+use crate::builder::Builder;
 use crate::error::Invalid;
 use crate::traits::filter_traits;
 use block::{Block, Group};
@@ -130,11 +130,11 @@ pub struct Details {
 
 impl YesNoFilter {
     /// Returns a builder. By default, it builds the smallest filter that keeps the requested rate.
-    pub fn builder() -> FilterBuilder {
-        FilterBuilder::default()
+    pub fn builder() -> Builder<Self> {
+        Builder::default()
     }
 
-    /// Returns the filter's [label](FilterBuilder::label), or 0 if none was set.
+    /// Returns the filter's [label](Builder::label), or 0 if none was set.
     pub fn label(&self) -> u32 {
         self.tally.label
     }

@@ -122,6 +122,21 @@ fn impossible_filters_are_refused() {
 }
 
 #[test]
+fn memory_limits_the_number_of_yes_keys() {
+    let builder = YesNoFilter::builder().false_positive_rate(0.01).memory(1 << 16);
+    let plan = builder.plan().unwrap();
+    assert!(plan.capacity > 50_000 && plan.bytes <= 1 << 16, "{plan:?}");
+    let keys = hashes(0..plan.capacity as u64 + 1, 9);
+    let filter = builder.build(&keys[1..], &[]).unwrap();
+    check(&filter, &keys[1..], &[]);
+    assert!(filter.stats().memory as f64 <= 1.01 * f64::from(1 << 16));
+    let refused = builder.build(&keys, &[]).unwrap_err();
+    let ListError::Build(BuildError::Members { capacity }) = refused else { panic!("{refused}") };
+    assert_eq!(capacity, plan.capacity as u64);
+    assert_eq!(builder.capacity(10).plan().unwrap_err(), PlanError::Size);
+}
+
+#[test]
 fn duplicates_count_once() {
     let yes = hashes(0..100, 5);
     let twice = [&yes[..], &yes].concat();

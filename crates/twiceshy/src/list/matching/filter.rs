@@ -1,7 +1,9 @@
 //! Filters of lines, hosts or URLs.
 
-use super::super::{FilterBuilder, ListError};
+use super::super::ListError;
 use super::Matching;
+use crate::builder::Builder;
+use crate::error::BuildError;
 use crate::{Hash, Keyed, YesNoFilter, hash::KeyedHasher};
 
 /// A [`YesNoFilter`] of lines, hosts or URLs. `twiceshy list build --match` writes such filters.
@@ -76,14 +78,14 @@ impl MatchingFilter {
     }
 }
 
-/// Builds a [`MatchingFilter`]; see [`FilterBuilder::matching`].
+/// Builds a [`MatchingFilter`]; see [`Builder::matching`].
 #[derive(Clone, Debug)]
 pub struct MatchingFilterBuilder {
-    builder: FilterBuilder,
+    builder: Builder<YesNoFilter>,
     matching: Matching,
 }
 
-impl FilterBuilder {
+impl Builder<YesNoFilter> {
     /// Builds the filter from lines, and records `matching` as the filter's [label](Self::label).
     /// Set all other options first.
     #[must_use]
@@ -97,14 +99,14 @@ impl MatchingFilterBuilder {
     ///
     /// # Errors
     /// [`ListError::OnBothLists`] if a line of the yes list matches one of the no list. Otherwise
-    /// the same as for [`FilterBuilder::build_keyed`].
+    /// the same as for [`Builder::build_keyed`].
     pub fn build<Y: AsRef<[u8]>, N: AsRef<[u8]>>(
         &self,
         yes: &[Y],
         no: &[N],
     ) -> Result<MatchingFilter, ListError> {
         let &Self { ref builder, matching } = self;
-        let secret = builder.secret_or_fresh()?;
+        let secret = builder.secret_or_fresh().map_err(BuildError::from)?;
         let hasher = KeyedHasher::new(&secret);
         let listed = |line: &Y| matching.listed(line.as_ref()).map(|key| hasher.hash_bytes(&key));
         let asked = |line: &N| {

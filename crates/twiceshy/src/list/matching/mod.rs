@@ -66,7 +66,7 @@ pub enum Matching {
 impl Matching {
     const ALL: [Self; 3] = [Self::Line, Self::Host, Self::Url];
 
-    /// Returns the [label](crate::list::FilterBuilder::label) that records this matching in a list.
+    /// Returns the [label](crate::builder::Builder::label) that records this matching in a list.
     pub const fn label(self) -> u32 {
         self as u32
     }

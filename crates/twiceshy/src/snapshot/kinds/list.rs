@@ -52,7 +52,7 @@ impl Describe for YesNoFilter {
 impl InPlace for YesNoFilter {}
 
 impl Frozen<YesNoFilter> {
-    /// Returns the filter's [label](crate::list::FilterBuilder::label), or 0.
+    /// Returns the filter's [label](crate::builder::Builder::label), or 0.
     pub fn label(&self) -> u32 {
         self.unchecked().label()
     }
