@@ -86,3 +86,22 @@ fn paths_and_links_are_found_in_text() {
     assert_eq!(named(text).collect::<Vec<_>>(), ["table/scan.rs", "crates/store"]);
     assert_eq!(between(text, "](", ')').collect::<Vec<_>>(), ["b.md#c", "https://e"]);
 }
+
+#[test]
+fn published_crates_contain_the_licences() {
+    let crates = fs::read_dir(root().join("crates")).expect("a folder");
+    let paths = crates.map(|entry| entry.expect("an entry").path());
+    let is_published = |path: &PathBuf| {
+        let manifest = fs::read_to_string(path.join("Cargo.toml")).expect("a manifest");
+        !manifest.contains("publish = false")
+    };
+    let published: Vec<PathBuf> = paths.filter(is_published).collect();
+    assert!(published.len() >= 5, "{published:?}");
+    for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        let text = fs::read_to_string(root().join(name)).expect("a licence");
+        for path in published.iter().map(|path| path.join(name)) {
+            let copy = fs::read_to_string(&path).unwrap_or_default();
+            assert!(copy == text, "{} isn't the licence", path.display());
+        }
+    }
+}

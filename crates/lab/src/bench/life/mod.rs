@@ -354,7 +354,7 @@ pub(crate) mod tests {
             ),
             ("restart", 2, recovery.into()),
             ("crash", 2, recovery.into()),
-            ("target", 17, vec!["goal"]),
+            ("target", 18, vec!["goal"]),
         ];
         for (phase, count, fields) in expected {
             let rows = by_phase.remove(phase).unwrap_or_default();

@@ -83,11 +83,11 @@ fn bits_beyond_base(memory: u64, members: u64) -> f64 {
 /// has room to repair.
 const LONG_FLOOD: u64 = 200;
 
-/// Returns the factor by which the number of kept mistakes rises at the end of a long flood.
-fn growth_of_records(flood: &[&Flood]) -> Option<f64> {
+/// Returns the factor by which a figure rises at the end of a long flood.
+fn growth(flood: &[&Flood], figure: impl Fn(&Flood) -> u64) -> Option<f64> {
     let [.., before, last] = flood else { return None };
     let is_long = before.queries_per_member >= LONG_FLOOD;
-    is_long.then(|| last.kept_mistakes as f64 / (before.kept_mistakes as f64).max(1.0))
+    is_long.then(|| figure(last) as f64 / (figure(before) as f64).max(1.0))
 }
 
 fn target(
@@ -162,7 +162,13 @@ pub(super) fn targets(rows: &[Row]) -> Vec<Target> {
             "flood: kept mistakes, last row relative to the row before",
             "",
             1.1,
-            growth_of_records(flood),
+            growth(flood, |row| row.kept_mistakes),
+        ),
+        at_most(
+            "flood: data on disk, last row relative to the row before",
+            "",
+            1.1,
+            growth(flood, |row| row.disk_bytes),
         ),
         at_most(
             "flood: skipped repairs per mistake",
@@ -537,7 +543,7 @@ mod tests {
     #[test]
     fn targets_without_rows_are_reported_as_not_measured() {
         let targets = targets(&[]);
-        assert_eq!(targets.len(), 13);
+        assert_eq!(targets.len(), 14);
         for target in targets {
             assert_eq!(target.verdict, Judged::NotMeasured, "{}", target.name);
             assert!(target.line().ends_with(": not measured"));
@@ -556,6 +562,7 @@ mod tests {
         let missed = targets(&rows);
         assert_eq!(verdict(&missed, "flood: mistakes"), Judged::Missed);
         assert_eq!(verdict(&missed, "flood: kept"), Judged::Missed);
+        assert_eq!(verdict(&missed, "flood: data on disk"), Judged::Met);
         let short = [flooded(10, 1, 20), flooded(100, 10, 200)];
         assert_eq!(verdict(&targets(&short), "flood: kept"), Judged::NotMeasured);
     }
