@@ -4,7 +4,7 @@
 use crate::shell::{Done, LIMIT, Screen, command, install, output, root};
 use std::time::Duration;
 
-pub(crate) const TARGETS: [&str; 12] = [
+pub(crate) const TARGETS: [&str; 13] = [
     "operations",
     "constructor",
     "snapshot",
@@ -16,6 +16,7 @@ pub(crate) const TARGETS: [&str; 12] = [
     "list",
     "coded",
     "coded_snapshot",
+    "packed_snapshot",
     "yes_no",
 ];
 

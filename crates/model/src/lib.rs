@@ -8,6 +8,7 @@ pub mod coded;
 pub mod coded_snapshot;
 pub mod concurrent;
 pub mod list;
+pub mod packed_snapshot;
 pub mod quotient;
 pub mod range;
 pub mod range_snapshot;

@@ -63,9 +63,7 @@
 //!   If a filter has slots, its remainder bits and slots can be given instead.
 //! - [`Keyed`] binds a filter to a key type and a secret. Without it, filters know only
 //!   [hashes](struct@Hash). Range filters need no `Keyed`: they take integers.
-//! - [`snapshot`] saves and opens filters, and [`Frozen`] reads some of them in place. An
-//!   [`AdaptiveBloomFilter`] or a [`YesNoList`] can't be saved, but is quickly built again from its
-//!   members or lists.
+//! - [`snapshot`] saves and opens filters, and [`Frozen`] reads some of them in place.
 //!
 //! [`Concurrent`] shares quotient, telescoping, extension and plain filters between threads.
 //!

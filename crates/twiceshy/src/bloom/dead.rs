@@ -7,6 +7,7 @@
 
 use crate::builder::Builder;
 use crate::error::{BuildError, Invalid};
+use crate::quotient::Parameters;
 use crate::{Hash, QuotientFilter};
 
 /// Width of a depth in bits.
@@ -35,6 +36,25 @@ impl DeadCells {
     /// Creates an empty table with room for `dead` cells.
     pub(super) fn new(cells: u64, dead: u64) -> Result<Self, BuildError> {
         Ok(Self { cells, depths: Self::builder(cells, dead).build()? })
+    }
+
+    /// Makes the set from its table.
+    ///
+    /// # Errors
+    /// If the table can't tell all cells apart, or can't store depths.
+    pub(super) fn from_table(cells: u64, depths: QuotientFilter) -> Result<Self, Invalid> {
+        let Parameters { slots, remainder_bits, value_bits, remainders, .. } = depths.parameters();
+        let fingerprints = u128::from(slots) << remainder_bits;
+        let is_exact = fingerprints >= cells.into() && remainders.is_plain();
+        if !is_exact || value_bits != DEPTH_BITS || depths.tally().growth != Some(GROWTH_LOAD) {
+            return Err(Invalid("the table of dead cells has wrong parameters".into()));
+        }
+        Ok(Self { cells, depths })
+    }
+
+    /// Returns the table.
+    pub(super) fn table(&self) -> &QuotientFilter {
+        &self.depths
     }
 
     /// Returns the builder of a table for an average of `dead` dead cells. There is room for four

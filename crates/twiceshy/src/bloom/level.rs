@@ -1,10 +1,13 @@
 //! A level: a Bloom filter in which each hash function has its own part of the bits.
 
-use super::plan::LevelPlan;
+use super::plan::{LevelPlan, MOST_CELLS, MOST_FUNCTIONS};
 use crate::bits::memory::{LINE, Lines};
 use crate::error::{BuildError, Invalid};
 use crate::hash::Scaled;
 use crate::{Hash, hash::KeyedHasher};
+
+/// The highest number of members or repairs in a snapshot.
+pub(super) const MOST_MEMBERS: u64 = 1 << 63;
 
 /// A level other than the last. Each function has its own part of the bits:
 ///
@@ -28,6 +31,21 @@ pub(super) struct Level {
     lines: Lines,
     /// Number of members that set at least one cell.
     pub(super) written: u64,
+}
+
+/// The parts of a level, for snapshots.
+pub(crate) struct LevelParts<'a> {
+    /// Number of cells per function.
+    pub(crate) cells: u64,
+    pub(crate) functions: u32,
+    /// Number of members that the level has room for.
+    pub(crate) room: u64,
+    /// Number of members that set at least one cell.
+    pub(crate) written: u64,
+    /// The keys of the hash functions.
+    pub(crate) keys: [u128; 2],
+    /// The bits of all functions, and zeros to the end of a line.
+    pub(crate) bits: &'a [u8],
 }
 
 /// The cells of a hash: that of function 0, and a start and a step for the others. The cell of
@@ -60,6 +78,31 @@ impl Level {
         let key = |part: u32| hasher.hash(&(2 * number + part)).as_u128();
         let (start_key, step_key) = (key(0), key(1));
         Ok(Self { number, plan, start_key, step_key, lines, written: 0 })
+    }
+
+    /// Makes a level from its parts. Returns `None` if they don't fit together, or if there is not
+    /// enough memory.
+    pub(super) fn from_parts(number: u32, parts: &LevelParts<'_>) -> Option<Self> {
+        let &LevelParts { cells, functions, room, written, keys: [start_key, step_key], bits } =
+            parts;
+        let is_possible =
+            (1..=MOST_CELLS).contains(&cells) && (1..=MOST_FUNCTIONS).contains(&functions);
+        // The limit keeps counters from overflowing.
+        let is_possible = is_possible && room.max(written) <= MOST_MEMBERS;
+        let plan = LevelPlan { cells, functions, room };
+        if !is_possible || plan.bytes() != bits.len() as u64 {
+            return None;
+        }
+        let mut lines = Lines::zeroed(bits.len() / LINE)?;
+        lines.bytes_mut().copy_from_slice(bits);
+        Some(Self { number, plan, start_key, step_key, lines, written })
+    }
+
+    pub(super) fn parts(&self) -> LevelParts<'_> {
+        let Self { plan: LevelPlan { cells, functions, room }, written, ref lines, .. } = *self;
+        let keys = [self.start_key, self.step_key];
+        let bits = &lines.bytes()[..lines.len() * LINE];
+        LevelParts { cells, functions, room, written, keys, bits }
     }
 
     /// Returns the cells of a hash. In level 0, the fraction of function 0 is the hash itself, so
@@ -156,7 +199,6 @@ impl Level {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::MOST_FUNCTIONS;
     use super::*;
     use crate::Secret;
     use proptest::prelude::*;

@@ -43,6 +43,7 @@ mod level;
 mod lookup;
 mod plan;
 
+pub(crate) use level::LevelParts;
 pub use plan::PlanDetails;
 
 use crate::builder::Builder;
@@ -51,11 +52,11 @@ use crate::error::{BuildError, Invalid};
 use crate::hash::{KeyedHasher, Scaled};
 use crate::members::OrderedHashes;
 use crate::traits::filter_traits;
-use crate::{Hash, Secret, Stats};
+use crate::{Hash, QuotientFilter, Secret, Stats};
 use core::fmt;
 use core::ops::RangeInclusive;
-use dead::DeadCells;
-use level::Level;
+use dead::{DeadCells, MOST_DEPTH};
+use level::{Level, MOST_MEMBERS};
 use plan::LevelPlan;
 
 /// A Bloom filter that learns from its mistakes.
@@ -155,6 +156,20 @@ pub struct AdaptiveBloomFilter {
     adaptations: u64,
 }
 
+/// The parts of a filter, for snapshots.
+pub(crate) struct Parts<'a> {
+    /// All levels except the last.
+    pub(crate) levels: Vec<LevelParts<'a>>,
+    /// The table of dead cells.
+    pub(crate) dead: QuotientFilter,
+    /// The last level.
+    pub(crate) last: OrderedHashes,
+    /// Number of repairs that the levels are planned for.
+    pub(crate) repairs: u64,
+    /// See [`AdaptiveBloomFilter::tallies`].
+    pub(crate) tallies: [u64; 4],
+}
+
 /// The costs of a Bloom filter's repairs and removals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -202,6 +217,59 @@ impl AdaptiveBloomFilter {
             vacated: 0,
             adaptations: 0,
         })
+    }
+
+    /// Makes a filter from its parts, which must then be [validated](Self::validate).
+    pub(crate) fn from_parts(parts: Parts<'_>) -> Result<Self, Invalid> {
+        let Parts { levels, dead, last, repairs, tallies } = parts;
+        let [len, ghosts, vacated, adaptations] = tallies;
+        let level = |(number, parts)| Level::from_parts(number, parts);
+        let levels: Option<Vec<Level>> = (0..).zip(&levels).map(level).collect();
+        let is_possible = |levels: &Vec<Level>| {
+            (1..=MOST_DEPTH as usize).contains(&levels.len())
+                && tallies.iter().chain([&repairs]).all(|&count| count <= MOST_MEMBERS)
+        };
+        let levels = levels.filter(is_possible);
+        let mut levels =
+            levels.ok_or(Invalid("its levels or counts are impossible".into()))?.into_iter();
+        let first = levels.next().expect("at least one level");
+        let cells = first.plan.cells;
+        Ok(Self {
+            first,
+            deeper: levels.collect(),
+            last,
+            dead: DeadCells::from_table(cells, dead)?,
+            versions: Versions::new(cells),
+            repairs,
+            len,
+            ghosts,
+            vacated,
+            adaptations,
+        })
+    }
+
+    /// Iterates over the parts of all levels except the last.
+    pub(crate) fn levels(&self) -> impl Iterator<Item = LevelParts<'_>> {
+        core::iter::once(&self.first).chain(&self.deeper).map(Level::parts)
+    }
+
+    pub(crate) fn last_level(&self) -> &OrderedHashes {
+        &self.last
+    }
+
+    /// Returns the table of dead cells.
+    pub(crate) fn dead_cell_filter(&self) -> &QuotientFilter {
+        self.dead.table()
+    }
+
+    /// Returns the number of repairs that the filter is planned for.
+    pub(crate) fn planned_repairs(&self) -> u64 {
+        self.repairs
+    }
+
+    /// Returns the numbers of members, of ghosts, of vacated places in level 0, and of repairs.
+    pub(crate) fn tallies(&self) -> [u64; 4] {
+        [self.len, self.ghosts, self.vacated, self.adaptations]
     }
 
     /// Returns the number of cells per function of level 0.

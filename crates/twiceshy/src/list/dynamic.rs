@@ -97,6 +97,29 @@ impl YesNoList {
         Ok(Self { filter, yes, no, size, most, fitted: 0, repairs: 0 })
     }
 
+    /// Returns a list with these keys, for a given rate.
+    pub(crate) fn from_lists(
+        yes: OrderedHashes,
+        no: OrderedHashes,
+        rate: f64,
+        repairs: u64,
+    ) -> Result<Self, BuildError> {
+        let empty = Self::builder().false_positive_rate(rate).build()?;
+        let mut list = Self { yes, no, repairs, ..empty };
+        list.build_filter()?;
+        Ok(list)
+    }
+
+    /// Builds the filter for the first time.
+    fn build_filter(&mut self) -> Result<(), BuildError> {
+        self.replace(self.size.at_least(self.yes.len(), self.no.len()).parameters()?)
+    }
+
+    /// Returns the rate that was requested.
+    pub(crate) fn planned_rate(&self) -> f64 {
+        self.size.rate
+    }
+
     /// Returns whether a key with this hash may be on the yes list. The answer is correct for every
     /// listed key; for other keys, only the answer `false` is certain.
     #[inline]
@@ -327,7 +350,7 @@ impl FromMembers for YesNoList {
             hashes.sort_unstable();
             hashes.into_iter().collect()
         });
-        list.replace(list.size.at_least(list.yes.len(), list.no.len()).parameters()?)?;
+        list.build_filter()?;
         Ok(list)
     }
 }

@@ -67,7 +67,7 @@ pub(crate) trait Describe: Sized {
 }
 
 /// The numbers of a header whose meaning depends on the kind.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Fields {
     pub(crate) flags: u32,
     /// Number of slots or blocks.

@@ -12,6 +12,9 @@ pub(crate) enum Kind {
     Ranges = b'R',
     /// A yes/no filter.
     Lists = b'L',
+    /// A yes list and a no list that can change.
+    ChangingLists = b'D',
+    Bloom = b'B',
     Telescoping = b'T',
     TelescopingShards = b't',
     Extending = b'E',
@@ -59,6 +62,8 @@ impl Kind {
             b'C' => "a concurrent quotient filter",
             b'R' => "a range filter",
             b'L' => "a yes/no filter",
+            b'D' => "a pair of lists that can change",
+            b'B' => "an adaptive Bloom filter",
             b'T' => "a telescoping filter",
             b't' => "a concurrent telescoping filter",
             b'E' => "an extension filter",

@@ -110,6 +110,26 @@
 //! codes nor repairs: *c*, the probability and the numbers of repairs are 0, and its lines have
 //! ⌊504 / (2 + w)⌋ lanes, at most 56. These snapshots can't be read in place.
 //!
+//! **Adaptive Bloom filters and lists that can change** have several parts, which are packed into the
+//! table one after another and followed by zeros up to a whole line. There is only one way to pack a
+//! filter. Bytes of the header that the table below doesn't list are 0.
+//!
+//! | byte | size | Bloom | lists |
+//! | ---: | ---: | --- | --- |
+//! | 0 | 8 | "\x89TWSHB\r\n" | "\x89TWSHD\r\n" |
+//! | 16 | 8 | hashes in the last level | |
+//! | 24 | 4 | levels, without the last one: 1 to 16 | |
+//! | 40 | 8 | members | yes keys |
+//! | 48 | 8 | upper bound on the number of ghosts | no keys |
+//! | 56 | 8 | removed members whose space only a rebuild can free | repairs |
+//! | 64 | 8 | repairs | the requested rate, a 64-bit floating-point number |
+//! | 88 | 8 | planned repairs | |
+//! | table | | the snapshot of the quotient filter that holds the dead cells (`src/bloom/dead.rs`); for each level, one line and its bits (`src/bloom/level.rs`); the hashes of the last level, in order | the hashes of the yes keys, and then those of the no keys, both in order |
+//!
+//! The line of a level has the cells per function, the functions, the members that it has room for,
+//! and the members that were written, in 8 bytes each, and then the two keys of its hash functions,
+//! in 16 bytes each. The filter of a list is not saved. It is built when the lists are read.
+//!
 //! **Concurrent filters.** A header line, the snapshots of all shards in hash order, and a footer
 //! line. A shard stores hashes without their first log₂(shards) bits: `hash << log₂(shards)`. The
 //! snapshot contains neither the secret nor its mark.
@@ -135,6 +155,7 @@ mod error;
 mod frozen;
 mod kind;
 mod kinds;
+mod packed;
 mod replace;
 mod sections;
 #[cfg(feature = "serde")]

@@ -2,7 +2,7 @@
 
 use super::stream::{Input, Stream};
 use crate::telescoping::{CodedFilter, Scheme};
-use crate::{QuotientFilter, YesNoFilter};
+use crate::{AdaptiveBloomFilter, QuotientFilter, YesNoFilter, YesNoList};
 use core::fmt;
 use core::marker::PhantomData;
 use serde::de::{Error, SeqAccess, Visitor};
@@ -35,6 +35,8 @@ pub(crate) use serialise;
 
 serialise!(QuotientFilter);
 serialise!(YesNoFilter);
+serialise!(YesNoList);
+serialise!(AdaptiveBloomFilter);
 serialise!(CodedFilter<S>, S: Scheme);
 
 pub(crate) fn serialize<W: Serializer>(

@@ -1,6 +1,7 @@
 //! Snapshots: saved filters are restored exactly, and damaged ones are refused or harmless.
 
 mod flipped;
+mod packed;
 mod shards;
 
 use proptest::prelude::*;
@@ -687,9 +688,12 @@ fn file_with_the_secret_is_readable_only_by_its_owner() {
 
 /// Returns a file of format version 1. It was written when every removal that kept repairs left a
 /// tombstone, so the same operations make a different filter today.
+fn fixture_path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
 fn fixture(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
-    let kept = std::fs::read(&path).unwrap();
+    let kept = std::fs::read(fixture_path(name)).unwrap();
     read(&kept);
     kept
 }

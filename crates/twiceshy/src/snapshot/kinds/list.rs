@@ -1,13 +1,14 @@
-//! Snapshots of yes/no filters.
+//! Snapshots of yes/no filters and lists.
 
-use crate::YesNoFilter;
 use crate::bits::memory::Lines;
 use crate::error::Invalid;
 use crate::list::{Shape, Tally};
 use crate::snapshot::SnapshotError;
-use crate::snapshot::describe::{Assemble, Describe, Fields, Header, bad_header};
+use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, bad_header};
 use crate::snapshot::frozen::{Frozen, InPlace};
 use crate::snapshot::kind::Kind;
+use crate::snapshot::packed::{Pack, Parts, packed_tables, push_hashes};
+use crate::{YesNoFilter, YesNoList};
 
 impl Describe for YesNoFilter {
     const KIND: Kind = Kind::Lists;
@@ -50,6 +51,34 @@ impl Describe for YesNoFilter {
 }
 
 impl InPlace for YesNoFilter {}
+
+packed_tables!(YesNoList);
+
+/// The snapshot contains only the lists. The filter is built when they are read.
+impl Pack for YesNoList {
+    const KIND: Kind = Kind::ChangingLists;
+
+    fn pack(&self) -> (Fields, Vec<u8>) {
+        let mut parts = Vec::with_capacity(16 * (self.yes().len() + self.no().len()));
+        push_hashes(&mut parts, self.yes());
+        push_hashes(&mut parts, self.no());
+        let [yes, no] = [self.yes(), self.no()].map(|list| list.len() as u64);
+        let repairs = self.stats().repairs.min(MAX_COUNT);
+        let counts = [yes, no, repairs, self.planned_rate().to_bits()];
+        (Fields { counts, ..Fields::default() }, parts)
+    }
+
+    fn unpack(fields: &Fields, parts: &[u8]) -> Result<Self, SnapshotError> {
+        let [yes, no, repairs, rate] = fields.counts;
+        if repairs > MAX_COUNT {
+            return Err(bad_header("it counts too many repairs"));
+        }
+        let mut parts = Parts::new(parts);
+        let (yes, no) = (parts.hashes(yes)?, parts.hashes(no)?);
+        let list = Self::from_lists(yes, no, f64::from_bits(rate), repairs);
+        list.map_err(|error| SnapshotError::Header(error.to_string()))
+    }
+}
 
 impl Frozen<YesNoFilter> {
     /// Returns the filter's [label](crate::builder::Builder::label), or 0.

@@ -1,5 +1,6 @@
 //! The snapshots of each kind of filter.
 
+mod bloom;
 mod coded;
 mod list;
 mod quotient;
