@@ -3,6 +3,7 @@
 use crate::builder::{Buildable, Builder, FromMembers};
 use crate::claim::Adaptation;
 use crate::error::{AdaptError, BuildError, InsertError, RemoveError};
+use crate::traits::filter_traits;
 use crate::{
     Adaptive, Answer, Checked, Claim, Dynamic, Filter, Hash, Key, Listing, Secret, Stats,
     hash::KeyedHasher,
@@ -132,10 +133,7 @@ impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
         self.filter.len()
     }
 
-    /// Returns whether there are no members.
-    pub fn is_empty(&self) -> bool {
-        self.filter.is_empty()
-    }
+    filter_traits!(@is_empty);
 
     /// Returns the filter's number of members, memory use, load and expected error.
     pub fn stats(&self) -> Stats {

@@ -259,7 +259,13 @@ macro_rules! filter_traits {
             }
         }
     };
-    // Inherent methods that call a trait's method, so that callers need not import the trait.
+    // Inherent methods, so that callers need not import the trait.
+    (@is_empty) => {
+        /// Returns whether there are no members.
+        pub fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
+    };
     (@check_or_repair) => {
         /// Checks a hash, and repairs the filter if "maybe" was a mistake; see
         /// [`Adaptive::check_or_repair`](crate::Adaptive::check_or_repair).

@@ -136,10 +136,7 @@ impl<F: PlainShard> Concurrent<F> {
         self.shards.iter().map(|shard| shard.read().len()).fold(0, usize::saturating_add)
     }
 
-    /// Returns whether there are no members.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
+    filter_traits!(@is_empty);
 
     /// Returns the number of members, memory use, load and expected error over all shards.
     pub fn stats(&self) -> Stats {

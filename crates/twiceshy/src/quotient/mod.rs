@@ -231,10 +231,7 @@ impl QuotientFilter {
         usize::try_from(self.len).unwrap_or(usize::MAX)
     }
 
-    /// Returns whether the filter has no members.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+    filter_traits!(@is_empty);
 
     /// Returns the share of slots that are in use. Used slots hold members or extensions.
     pub fn load(&self) -> f64 {

@@ -139,10 +139,7 @@ impl<F: InPlace + Filter> Frozen<F> {
         self.filter.len()
     }
 
-    /// Returns whether the filter has no members.
-    pub fn is_empty(&self) -> bool {
-        self.filter.is_empty()
-    }
+    filter_traits!(@is_empty);
 }
 
 impl Frozen<QuotientFilter> {
