@@ -205,9 +205,6 @@ pub(crate) trait ShardParts: Sized {
     /// Makes the filter keep its size from now on.
     fn stop_growing(&mut self) {}
 
-    /// Returns the number of home slots.
-    fn slots(&self) -> u64;
-
     /// Returns how full the filter is.
     fn fill(&self) -> Fill;
 

@@ -7,6 +7,7 @@ use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, bad_header};
 use crate::snapshot::frozen::InPlace;
 use crate::snapshot::kind::Kind;
+use crate::traits::forward;
 use crate::{QuotientFilter, quotient::Parameters};
 
 impl Describe for QuotientFilter {
@@ -15,9 +16,7 @@ impl Describe for QuotientFilter {
     const EXTRA_BITS: u64 = u64::MAX;
     const MIXES: bool = true;
 
-    fn lines(&self) -> &Lines {
-        self.lines()
-    }
+    forward!(Self: fn lines(&self) -> &Lines;);
 
     fn fields(&self) -> Fields {
         let Parameters { slots, remainder_bits, slot_bits, value_bits, remainders, .. } =

@@ -8,7 +8,7 @@ use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, b
 use crate::snapshot::frozen::{Frozen, InPlace};
 use crate::snapshot::kind::Kind;
 use crate::snapshot::verbs::WithSecret;
-use crate::traits::filter_traits;
+use crate::traits::{filter_traits, forward};
 use crate::{RangeFilter, Secret};
 use core::ops::RangeBounds;
 
@@ -35,9 +35,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> Describe for MementoFilter<K, ADAPTIVE> 
         }
     }
 
-    fn lines(&self) -> &Lines {
-        self.lines()
-    }
+    forward!(Self: fn lines(&self) -> &Lines;);
 
     fn decode(header: &Header) -> Result<Assemble<Self>, SnapshotError> {
         let Fields { flags, size: slots, bits, counts, .. } = header.fields;
