@@ -2,7 +2,6 @@
 
 use super::{Hash, Remainders};
 use crate::bits::word::high_bits_128;
-use core::cmp::Ordering;
 use core::ops::RangeInclusive;
 
 /// `hash × slots`, split into an integer and a fraction. The integer is the quotient; the
@@ -99,30 +98,15 @@ pub(crate) fn first_hash_at(quotient: u64, fraction: u128, slots: u64) -> Option
 /// Fingerprints of one filter are ordered by quotient first, then by the stored bits. Hashes that
 /// have the same fingerprint have the same quotient, but unless the filter's [`Remainders`] are
 /// plain, hashes between them may have different fingerprints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fingerprint {
+    // The order of the fields is the order of fingerprints.
     slots: u64,
     quotient: u64,
     /// The stored bits in the most significant places, followed by zeros.
     prefix: u128,
     bits: u32,
     remainders: Remainders,
-}
-
-impl Ord for Fingerprint {
-    #[inline(always)]
-    fn cmp(&self, other: &Self) -> Ordering {
-        let key = |each: &Self| (each.slots, each.quotient, each.prefix, each.bits);
-        let order = key(self).cmp(&key(other));
-        order.then_with(|| self.remainders.rank().cmp(&other.remainders.rank()))
-    }
-}
-
-impl PartialOrd for Fingerprint {
-    #[inline(always)]
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 impl Fingerprint {
