@@ -7,7 +7,7 @@ use super::kind::Kind;
 use super::sections::SecretRecord;
 use super::stream::{Input, Table};
 use super::verbs::InMemory;
-use crate::bits::memory::{AlignedBytes, LINE, Source};
+use crate::bits::memory::{LINE, Lines, Source};
 use crate::traits::filter_traits;
 use crate::{Filter, Hash, Key, Keyed, QuotientFilter, Secret, Stats, quotient::Parameters};
 use core::fmt;
@@ -167,12 +167,13 @@ impl<F: InPlace> Table for Frozen<F> {
     ) -> Result<(Self, Option<Secret>), SnapshotError> {
         let (start, header) = input.read_header::<F>()?;
         let expected = input.end_of(&header);
-        let size = usize::try_from(header.total_size()).ok();
-        let bytes = size.and_then(AlignedBytes::zeroed);
-        let mut bytes = bytes.ok_or_else(|| io::Error::from(ErrorKind::OutOfMemory))?;
-        bytes.as_mut()[..SIZE].copy_from_slice(&start);
-        input.fill(&mut bytes.as_mut()[SIZE..], expected)?;
-        Self::of_bytes(Arc::new(bytes), secret)
+        // Every section is made of whole lines.
+        let lines = usize::try_from(header.total_size() / LINE as u64).ok();
+        let lines = lines.and_then(Lines::zeroed);
+        let mut lines = lines.ok_or_else(|| io::Error::from(ErrorKind::OutOfMemory))?;
+        lines.bytes_mut()[..SIZE].copy_from_slice(&start);
+        input.fill(&mut lines.bytes_mut()[SIZE..], expected)?;
+        Self::of_bytes(Arc::new(lines), secret)
     }
 }
 
