@@ -6,7 +6,7 @@ use super::{Concurrent, PlainShard, Shard, Sharding};
 use crate::builder::{Builder, PLANNED_LOAD};
 use crate::claim::Version;
 use crate::error::{BuildError, InsertError, Invalid, RemoveError};
-use crate::quotient::{Entry, MOST_EXTENDED, Parameters, Revived, Tally, ValueError};
+use crate::quotient::{Entry, MOST_EXTENDED, Parameters, Revived, ValueError};
 use crate::traits::forward;
 use crate::{Claim, Hash, Listing, Member, QuotientFilter};
 
@@ -31,7 +31,7 @@ impl ShardParts for QuotientFilter {
 
     fn fill(&self) -> Fill {
         let Parameters { slots, slot_bits, remainder_bits, remainders, .. } = self.parameters();
-        let Tally { used, len: members, .. } = self.tally();
+        let (used, members) = (self.used(), self.tally.len);
         let (bits_lost, has_plain_remainders) = (slot_bits - remainder_bits, remainders.is_plain());
         Fill { slots, used, members, slot_bits, bits_lost, has_plain_remainders }
     }
@@ -39,7 +39,7 @@ impl ShardParts for QuotientFilter {
     fn check_as_shard(&self, number: usize, shards: usize) -> Result<(), Invalid> {
         // Only extensions need this check. Without one, a fingerprint is so short that some hash
         // has it.
-        if self.tally().extra_slots == 0 {
+        if self.tally.extra_slots == 0 {
             return Ok(());
         }
         let sharding = Sharding::at_least(shards);
@@ -51,7 +51,7 @@ impl ShardParts for QuotientFilter {
     }
 
     fn plan(&self) -> Self::Plan {
-        (self.parameters(), self.tally().growth)
+        (self.parameters(), self.tally.growth)
     }
 
     fn build(
@@ -84,7 +84,7 @@ impl ShardParts for QuotientFilter {
             let slots = parameters.slots;
             match Self::from_sorted(parameters, members.clone(), mistakes.clone()) {
                 Ok(filter) => {
-                    let used = filter.tally().used;
+                    let used = filter.used();
                     if growth.is_none() || used as f64 <= slots as f64 * load {
                         return Ok(filter);
                     }

@@ -200,7 +200,7 @@ impl YesNoList {
 
     /// Rebuilds the filter if it uses less than half as many slots as when it was built.
     fn shrink(&mut self) {
-        if self.filter.tally().used * 2 < self.fitted {
+        if self.filter.used() * 2 < self.fitted {
             // If there is not enough memory, the larger filter still works.
             let _ = self.rebuild(0);
         }
@@ -231,7 +231,7 @@ impl YesNoList {
                 Ok(filter) if filter.load() <= PLANNED_LOAD => {
                     self.filter = filter;
                     self.most = self.size.most_yes_keys(parameters);
-                    self.fitted = self.filter.tally().used;
+                    self.fitted = self.filter.used();
                     return Ok(());
                 }
                 Ok(_) | Err(BuildError::Full { .. }) => {}

@@ -54,7 +54,7 @@ impl QuotientFilter {
             Ok(Adaptation { lengthened: entries.iter().filter(is_longer).count(), ghosts })
         })?;
         if adaptation != Adaptation::default() {
-            self.adaptations = self.adaptations.saturating_add(1);
+            self.tally.adaptations = self.tally.adaptations.saturating_add(1);
         }
         Ok(adaptation)
     }

@@ -2,7 +2,7 @@
 
 use super::edit::append;
 use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
-use super::{Parameters, QuotientFilter, Remainders, Shared};
+use super::{Parameters, QuotientFilter, Remainders, Shared, Tally};
 use crate::bits::machine::{Target, dispatched};
 use crate::bits::word::low_bits;
 use crate::error::{BuildError, PlanError};
@@ -196,9 +196,7 @@ impl QuotientFilter {
             spelling: self.shared.spelling(),
             target: self.shared.table.target(),
             writer: TableWriter::new(self.shared.table.editor(&mut self.usage)),
-            len: &mut self.len,
-            tombstones: &mut self.tombstones,
-            extra_slots: &mut self.extra_slots,
+            tally: &mut self.tally,
             waiting: Vec::with_capacity(BATCH),
         }
     }
@@ -411,9 +409,7 @@ pub(super) struct EntryWriter<'a> {
     writer: TableWriter<'a>,
     pub(super) spelling: Spelling,
     pub(super) target: Target,
-    len: &'a mut u64,
-    tombstones: &'a mut u64,
-    extra_slots: &'a mut u64,
+    tally: &'a mut Tally,
     /// Quotients and remainders of single-member entries that are not written yet. If the last
     /// entry was written by `write_single` or `write_singles`, it is always among them.
     pub(super) waiting: Vec<(u64, u64)>,
@@ -429,11 +425,11 @@ impl EntryWriter<'_> {
         if entry.count > MOST_MEMBERS {
             return Err(BuildError::Uncountable);
         }
-        *self.len = self.len.saturating_add(entry.count);
-        *self.tombstones += u64::from(entry.count == 0);
+        self.tally.len = self.tally.len.saturating_add(entry.count);
+        self.tally.tombstones += u64::from(entry.count == 0);
         // Every slot of an entry except the first counts as extra.
         let slots = self.spelling.slots(entry).enumerate().map(|(index, slot)| {
-            *self.extra_slots += u64::from(index > 0);
+            self.tally.extra_slots += u64::from(index > 0);
             slot
         });
         let pushed = self.writer.push(entry.fingerprint.quotient(), slots);
@@ -461,7 +457,7 @@ impl EntryWriter<'_> {
         self.write_waiting()?;
         let Some((&last, others)) = all.split_last() else { return Ok(()) };
         self.waiting.push(single(last));
-        *self.len += others.len() as u64;
+        self.tally.len += others.len() as u64;
         let pushed =
             self.writer.push_remainders::<SHAPE>(others.iter().map(|&other| single(other)));
         pushed.map_err(|TableFull| self.full())
@@ -469,7 +465,7 @@ impl EntryWriter<'_> {
 
     #[inline(never)]
     fn write_waiting(&mut self) -> Result<(), BuildError> {
-        *self.len += self.waiting.len() as u64;
+        self.tally.len += self.waiting.len() as u64;
         push_waiting(self).map_err(|TableFull| self.full())
     }
 
@@ -479,7 +475,7 @@ impl EntryWriter<'_> {
 
     pub(super) fn finish(mut self) -> Result<(), BuildError> {
         self.write_waiting()?;
-        if *self.len > MOST_IN_ALL {
+        if self.tally.len > MOST_IN_ALL {
             return Err(BuildError::Uncountable);
         }
         let full = self.full();

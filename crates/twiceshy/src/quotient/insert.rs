@@ -41,7 +41,7 @@ impl QuotientFilter {
         if times == 0 {
             return Ok(());
         }
-        if self.len.checked_add(times).is_none_or(|len| len > MOST_IN_ALL) {
+        if self.tally.len.checked_add(times).is_none_or(|len| len > MOST_IN_ALL) {
             return Err(InsertError::Uncountable);
         }
         let full = |load| InsertError::Full { load };
@@ -174,7 +174,7 @@ kept! {
         let (home, remainder) = filter.shared.home_of::<SHAPE>(scaled);
         filter.shared.table.prefetch_across::<SHAPE>(home);
         filter.insert_at_home::<M, SHAPE>(machine, || hash, home, remainder)?;
-        filter.len += 1;
+        filter.tally.len += 1;
         filter.versions.bump(scaled.quotient);
         Ok(())
     }

@@ -175,7 +175,7 @@ impl QuotientFilter {
         let Shared { digits, .. } = self.shared;
         let is_trace = |entry: Entry| entry.count == 0 || digits.count(&entry.fingerprint) > 1;
         // Extensions and tombstones take extra slots.
-        self.extra_slots > 0 && self.shared.entries_near(digits.scale(hash)).any(is_trace)
+        self.tally.extra_slots > 0 && self.shared.entries_near(digits.scale(hash)).any(is_trace)
     }
 
     /// Removes one copy of the claim's query, unless `removed` is `None`. `removed` says whether

@@ -3,7 +3,7 @@
 use super::layout::{RangeBox, Spelling};
 use crate::bits::machine::{AnyShape, dispatched};
 use crate::hash::Scaled;
-use crate::table::{Budget, Editor, Kind, QuotientTable, Slot, TableFull, Usage};
+use crate::table::{Budget, Editor, Kind, QuotientTable, Slot, TableFull, Usage, rewrite};
 use crate::{Hash, fingerprint::Fingerprint};
 use core::ops::{Deref, Range};
 
@@ -137,7 +137,8 @@ impl Boxes {
             boxes.iter().flat_map(|range_box| self.spelling.slots(range_box)).collect();
         let range = &group.slots;
         let needed = self.usage.used + slots.len() as u64 - (range.end - range.start);
-        while self.editor().rewrite(group.cell.quotient(), range.clone(), &slots).is_err() {
+        let quotient = group.cell.quotient();
+        while rewrite(&mut self.editor(), quotient, range.clone(), &slots).is_err() {
             // A longer tail helps if the table has enough free slots, but not where these boxes
             // need them.
             if needed > self.table.slots() || !self.editor().lengthen_tail() {
