@@ -204,10 +204,7 @@ mod tests {
             let copy = lines.clone();
             assert!((0..count * LINE).all(|at| copy.view(at) == lines.view(at)));
             let longer = lines.extended(2).unwrap();
-            assert_eq!(
-                (longer.len(), &longer.bytes()[..count * LINE]),
-                (count + 2, copy.as_ref())
-            );
+            assert_eq!((longer.len(), &longer.bytes()[..count * LINE]), (count + 2, copy.as_ref()));
             assert!(longer.bytes()[count * LINE..].iter().all(|&byte| byte == 0));
             lines.bytes_mut().fill(0);
             assert!((0..count).all(|line| lines.view(line * LINE) == &[0; VIEW]));

@@ -55,7 +55,8 @@ impl QuotientFilter {
         let slots: Vec<_> = entries.iter().flat_map(|&entry| spelling.slots(entry)).collect();
         let table = &mut shared.table.editor(&mut self.usage);
         rewrite(table, scaled.quotient, range, &slots)?;
-        self.tally.extra_slots = self.tally.extra_slots - extra + (slots.len() - entries.len()) as u64;
+        self.tally.extra_slots =
+            self.tally.extra_slots - extra + (slots.len() - entries.len()) as u64;
         self.tally.tombstones = self.tally.tombstones - before + tombstones(&entries);
         Ok(done)
     }

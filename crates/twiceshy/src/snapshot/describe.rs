@@ -2,9 +2,7 @@
 
 use super::SnapshotError;
 use super::kind::Kind;
-use super::sections::{
-    Bytes, HASH_SCHEME, SecretRecord, VERSION, sealed, secret_section,
-};
+use super::sections::{Bytes, HASH_SCHEME, SecretRecord, VERSION, sealed, secret_section};
 use crate::Secret;
 use crate::bits::memory::{LINE, Lines};
 use crate::error::Invalid;
