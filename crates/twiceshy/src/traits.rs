@@ -19,7 +19,9 @@ pub trait Filter {
     /// Returns whether a key with this hash may be a member. The answer `false` is certain.
     fn contains(&self, hash: Hash) -> bool;
 
-    /// Looks up many hashes: clears `answers`, and then pushes one answer per hash.
+    /// Looks up many hashes: clears `answers`, and then pushes the answer of
+    /// [`contains`](Self::contains) for each hash. If the filter is larger than the cache, this is
+    /// faster than single lookups, several times for most filters.
     fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>);
 
     /// Returns the number of members, each counted as often as it was inserted.

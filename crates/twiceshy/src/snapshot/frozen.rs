@@ -32,18 +32,7 @@ use std::sync::Arc;
 /// limit only in a cluster of more than 2^16 lines. [`validate`](Self::validate) checks whether the
 /// filter is valid.
 ///
-/// # Examples
-/// ```
-/// use twiceshy::{Frozen, Keyed, KeyedSnapshot, SecretMode, YesNoFilter};
-/// # let path = std::env::temp_dir().join(format!("twiceshy-frozen-{}", std::process::id()));
-/// let list = YesNoFilter::builder().build_keyed::<str, _>(&["evil.example"], &["good.example"])?;
-/// list.save(&path, SecretMode::Include)?;
-///
-/// let frozen = Keyed::<str, Frozen<YesNoFilter>>::open(&path, None)?;
-/// assert!(frozen.contains("evil.example") && !frozen.contains("good.example"));
-/// # std::fs::remove_file(path)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// [`MappedFile`](crate::snapshot::MappedFile) has an example.
 pub struct Frozen<F: InPlace> {
     /// A filter with shared, unchecked lines. It must never be changed.
     filter: F,
@@ -113,9 +102,7 @@ impl<F: InPlace + Filter> Frozen<F> {
         self.filter.contains(hash)
     }
 
-    /// Looks up many hashes: clears `answers`, and then pushes the answer of
-    /// [`contains`](Self::contains) for each hash. This is several times as fast as single lookups
-    /// if the filter is larger than the cache.
+    /// Looks up many hashes; see [`Filter::contains_many`].
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         self.filter.contains_many(hashes, answers);
     }

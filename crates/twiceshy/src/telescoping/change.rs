@@ -214,8 +214,8 @@ pub(super) fn forget<S: Scheme>(
 }
 
 impl<S: Scheme> CodedFilter<S> {
-    /// Removes one copy of a key that the caller *knows* to be a member. If it is not a member, a
-    /// different member that shares its fingerprint may be lost.
+    /// Removes one copy of a key that the caller *knows* to be a member; see
+    /// [`Dynamic::remove_trusting`](crate::Dynamic::remove_trusting).
     ///
     /// # Errors
     /// [`RemoveError::Absent`] if the key is certainly not a member; [`RemoveError::Ambiguous`] if
@@ -256,9 +256,8 @@ impl<S: Scheme> CodedFilter<S> {
 }
 
 impl<S: CodedScheme> CodedFilter<S> {
-    /// Removes one copy of the claim's query. `listing` must contain all members in
-    /// [`claim.suspects()`](Claim::suspects), including the one to remove. Ignores listed mistakes,
-    /// and keeps the repairs of other entries.
+    /// Removes one copy of the claim's query; see [`Adaptive::remove`](crate::Adaptive::remove).
+    /// Ignores listed mistakes, and keeps the repairs of other entries.
     ///
     /// # Errors
     /// If the query is not listed, if the claim is stale, or if the listed members are not those of
