@@ -3,6 +3,7 @@
 use crate::builder::{Buildable, Builder, FromMembers};
 use crate::claim::Adaptation;
 use crate::error::{AdaptError, BuildError, InsertError, RemoveError};
+use crate::traits::filter_traits;
 use crate::{
     Adaptive, Answer, Checked, Claim, Dynamic, Filter, Hash, Key, Listing, Secret, Stats,
     hash::KeyedHasher,
@@ -36,28 +37,7 @@ use core::ops::RangeInclusive;
 /// filter.write_to(Vec::new());
 /// ```
 ///
-/// # Examples
-/// ```
-/// use twiceshy::{QuotientFilter, Answer, MemberSource, members::MemoryMap};
-/// let mut filter = QuotientFilter::builder()
-///     .false_positive_rate(0.001)
-///     .capacity(1_000_000)
-///     .build_keyed::<str>()?;
-/// let mut map = MemoryMap::new();
-/// filter.insert("alice")?;
-/// map.insert(filter.hash("alice"), "alice");
-///
-/// match filter.check("mallory") {
-///     Answer::Absent => {}
-///     Answer::Maybe(claim) => {
-///         // The store has no "mallory", so this was a mistake.
-///         let members = map.members(claim.suspects())?;
-///         filter.adapt(&claim, &members)?;
-///     }
-/// }
-/// assert!(!filter.contains("mallory") && filter.contains("alice"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// The [start page](crate#how-a-repair-works) has an example.
 pub struct Keyed<K: Key + ?Sized, F> {
     filter: F,
     secret: Secret,
@@ -108,9 +88,7 @@ impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
         self.filter.contains(self.hash(key))
     }
 
-    /// Looks up many keys: clears `answers`, and then pushes the answer of
-    /// [`contains`](Self::contains) for each key. This is several times as fast as single lookups
-    /// if the filter is larger than the cache.
+    /// Looks up many keys; see [`Filter::contains_many`].
     ///
     /// ```
     /// # use twiceshy::QuotientFilter;
@@ -132,10 +110,7 @@ impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
         self.filter.len()
     }
 
-    /// Returns whether there are no members.
-    pub fn is_empty(&self) -> bool {
-        self.filter.is_empty()
-    }
+    filter_traits!(@is_empty);
 
     /// Returns the filter's number of members, memory use, load and expected error.
     pub fn stats(&self) -> Stats {

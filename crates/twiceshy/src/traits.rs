@@ -19,7 +19,9 @@ pub trait Filter {
     /// Returns whether a key with this hash may be a member. The answer `false` is certain.
     fn contains(&self, hash: Hash) -> bool;
 
-    /// Looks up many hashes: clears `answers`, and then pushes one answer per hash.
+    /// Looks up many hashes: clears `answers`, and then pushes the answer of
+    /// [`contains`](Self::contains) for each hash. If the filter is larger than the cache, this is
+    /// faster than single lookups, several times for most filters.
     fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>);
 
     /// Returns the number of members, each counted as often as it was inserted.
@@ -177,27 +179,49 @@ pub struct Stats {
     pub expected_rate: f64,
 }
 
+/// Defines methods of a trait that call the methods of the same names of the type `$methods`. A
+/// type's own methods come before those of its traits, so `$methods` can be the implementing type.
+macro_rules! forward {
+    ($methods:ty:) => {};
+    (
+        $methods:ty:
+        fn $name:ident(&self $(, $argument:ident: $type:ty)*) $(-> $output:ty)?;
+        $($rest:tt)*
+    ) => {
+        #[inline]
+        fn $name(&self $(, $argument: $type)*) $(-> $output)? {
+            <$methods>::$name(self $(, $argument)*)
+        }
+
+        $crate::traits::forward!($methods: $($rest)*);
+    };
+    (
+        $methods:ty:
+        fn $name:ident(&mut self $(, $argument:ident: $type:ty)*) $(-> $output:ty)?;
+        $($rest:tt)*
+    ) => {
+        #[inline]
+        fn $name(&mut self $(, $argument: $type)*) $(-> $output)? {
+            <$methods>::$name(self $(, $argument)*)
+        }
+
+        $crate::traits::forward!($methods: $($rest)*);
+    };
+}
+
+pub(crate) use forward;
+
 /// Implements the filter traits by calling the filter's own methods of the same names.
 ///
 /// `$methods` is the type that has the methods; it differs from `$filter` for references.
 macro_rules! filter_traits {
     (@Filter [$($generics:tt)*] $filter:ty, $methods:ty) => {
         impl<$($generics)*> $crate::Filter for $filter {
-            #[inline]
-            fn contains(&self, hash: $crate::Hash) -> bool {
-                <$methods>::contains(self, hash)
-            }
-
-            fn contains_many(&self, hashes: &[$crate::Hash], answers: &mut Vec<bool>) {
-                <$methods>::contains_many(self, hashes, answers);
-            }
-
-            fn len(&self) -> usize {
-                <$methods>::len(self)
-            }
-
-            fn stats(&self) -> $crate::Stats {
-                <$methods>::stats(self)
+            $crate::traits::forward! { $methods:
+                fn contains(&self, hash: $crate::Hash) -> bool;
+                fn contains_many(&self, hashes: &[$crate::Hash], answers: &mut Vec<bool>);
+                fn len(&self) -> usize;
+                fn stats(&self) -> $crate::Stats;
             }
 
             fn validate(&self) -> Result<(), $crate::error::Invalid> {
@@ -207,59 +231,48 @@ macro_rules! filter_traits {
     };
     (@Dynamic [$($generics:tt)*] $filter:ty, $methods:ty) => {
         impl<$($generics)*> $crate::Dynamic for $filter {
-            #[inline]
-            fn insert(&mut self, hash: $crate::Hash) -> Result<(), $crate::error::InsertError> {
-                <$methods>::insert(self, hash)
-            }
-
-            fn insert_many(
-                &mut self,
-                hashes: &[$crate::Hash],
-            ) -> Result<(), $crate::error::InsertError> {
-                <$methods>::insert_many(self, hashes)
-            }
-
-            fn remove_trusting(
-                &mut self,
-                hash: $crate::Hash,
-            ) -> Result<(), $crate::error::RemoveError> {
-                <$methods>::remove_trusting(self, hash)
+            $crate::traits::forward! { $methods:
+                fn insert(&mut self, hash: $crate::Hash) -> Result<(), $crate::error::InsertError>;
+                fn insert_many(
+                    &mut self,
+                    hashes: &[$crate::Hash]
+                ) -> Result<(), $crate::error::InsertError>;
+                fn remove_trusting(
+                    &mut self,
+                    hash: $crate::Hash
+                ) -> Result<(), $crate::error::RemoveError>;
             }
         }
     };
     (@Adaptive [$($generics:tt)*] $filter:ty, $methods:ty) => {
         impl<$($generics)*> $crate::Adaptive for $filter {
-            #[inline]
-            fn check(&self, hash: $crate::Hash) -> $crate::Answer {
-                <$methods>::check(self, hash)
-            }
-
-            fn adapt(
-                &mut self,
-                claim: &$crate::Claim,
-                listing: $crate::Listing<'_>,
-            ) -> Result<$crate::claim::Adaptation, $crate::error::AdaptError> {
-                <$methods>::adapt(self, claim, listing)
-            }
-
-            fn insert_listed(
-                &mut self,
-                claim: &$crate::Claim,
-                listing: $crate::Listing<'_>,
-            ) -> Result<(), $crate::error::InsertError> {
-                <$methods>::insert_listed(self, claim, listing)
-            }
-
-            fn remove(
-                &mut self,
-                claim: &$crate::Claim,
-                listing: $crate::Listing<'_>,
-            ) -> Result<(), $crate::error::RemoveError> {
-                <$methods>::remove(self, claim, listing)
+            $crate::traits::forward! { $methods:
+                fn check(&self, hash: $crate::Hash) -> $crate::Answer;
+                fn adapt(
+                    &mut self,
+                    claim: &$crate::Claim,
+                    listing: $crate::Listing<'_>
+                ) -> Result<$crate::claim::Adaptation, $crate::error::AdaptError>;
+                fn insert_listed(
+                    &mut self,
+                    claim: &$crate::Claim,
+                    listing: $crate::Listing<'_>
+                ) -> Result<(), $crate::error::InsertError>;
+                fn remove(
+                    &mut self,
+                    claim: &$crate::Claim,
+                    listing: $crate::Listing<'_>
+                ) -> Result<(), $crate::error::RemoveError>;
             }
         }
     };
-    // Inherent methods that call a trait's method, so that callers need not import the trait.
+    // Inherent methods, so that callers need not import the trait.
+    (@is_empty) => {
+        /// Returns whether there are no members.
+        pub fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
+    };
     (@check_or_repair) => {
         /// Checks a hash, and repairs the filter if "maybe" was a mistake; see
         /// [`Adaptive::check_or_repair`](crate::Adaptive::check_or_repair).

@@ -155,6 +155,61 @@ macro_rules! dispatched {
 
 pub(crate) use dispatched;
 
+/// Defines an [`Operation`] whose address can be [kept](Kept). The operation is written like this:
+///
+/// ```text
+/// struct Name<'a, S: Bound; const FLAG: bool>(on: &'a Type);
+///
+/// fn run(argument: Type) -> Output => Shapes, |machine| { body }
+/// ```
+///
+/// The body can use the machine, its type `M`, and the constant `SHAPE`.
+macro_rules! kept {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis struct $name:ident<
+            $lifetime:lifetime
+            $(, $generic:ident: $bound:path)*
+            $(; const $constant:ident: $kind:ty)*
+        >($on:ident: $data:ty);
+
+        fn run($argument:tt: $type:ty) -> $output:ty
+        => $shapes:ty, |$machine:pat_param| $body:block
+    ) => {
+        $(#[$attribute])*
+        $visibility struct $name<
+            $lifetime $(, $generic: $bound)* $(, const $constant: $kind)*
+        >($visibility $data);
+
+        impl<$($generic: $bound,)* $(const $constant: $kind,)*> $crate::bits::machine::Keepable
+            for $name<'static $(, $generic)* $(, $constant)*>
+        {
+            type On<$lifetime> = $name<$lifetime $(, $generic)* $(, $constant)*>;
+        }
+
+        impl<$lifetime $(, $generic: $bound)* $(, const $constant: $kind)*>
+            $crate::bits::machine::Operation
+            for $name<$lifetime $(, $generic)* $(, $constant)*>
+        {
+            type Argument = $type;
+            type Output = $output;
+            type Shapes = $shapes;
+
+            #[inline(always)]
+            fn run<M: $crate::bits::machine::Machine, const SHAPE: u32>(
+                self,
+                $machine: M,
+                $argument: $type,
+            ) -> $output {
+                let Self($on) = self;
+                $body
+            }
+        }
+    };
+}
+
+pub(crate) use kept;
+
 /// A list of shapes. Each shape is a nonzero number.
 pub(crate) trait Shapes {
     /// Calls `choice` with the constant `shape` if it is in the list, else with 0.

@@ -96,7 +96,7 @@ impl Lines {
     /// Returns a copy as [`copied`](Self::copied) does, followed by `more` lines of zeros.
     pub(crate) fn extended(&self, more: usize) -> Option<Self> {
         let mut copy = Self::zeroed(self.len().checked_add(more)?)?;
-        copy.bytes_mut()[..self.size].copy_from_slice(&self.bytes()[..self.size]);
+        copy.bytes_mut()[..self.size].copy_from_slice(self.as_ref());
         Some(copy)
     }
 
@@ -158,28 +158,10 @@ impl Lines {
     }
 }
 
-/// A buffer of any size that begins at a cache line.
-pub(crate) struct AlignedBytes {
-    lines: Lines,
-    size: usize,
-}
-
-impl AlignedBytes {
-    /// Returns `size` zeros, or `None` if there is not enough memory.
-    pub(crate) fn zeroed(size: usize) -> Option<Self> {
-        Some(Self { lines: Lines::zeroed(size.div_ceil(LINE))?, size })
-    }
-}
-
-impl AsRef<[u8]> for AlignedBytes {
+/// Returns the bytes of all lines, without the extra line.
+impl AsRef<[u8]> for Lines {
     fn as_ref(&self) -> &[u8] {
-        &self.lines.bytes()[..self.size]
-    }
-}
-
-impl AsMut<[u8]> for AlignedBytes {
-    fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.lines.bytes_mut()[..self.size]
+        &self.bytes()[..self.size]
     }
 }
 
@@ -222,24 +204,10 @@ mod tests {
             let copy = lines.clone();
             assert!((0..count * LINE).all(|at| copy.view(at) == lines.view(at)));
             let longer = lines.extended(2).unwrap();
-            assert_eq!(
-                (longer.len(), &longer.bytes()[..count * LINE]),
-                (count + 2, &copy.bytes()[..count * LINE])
-            );
+            assert_eq!((longer.len(), &longer.bytes()[..count * LINE]), (count + 2, copy.as_ref()));
             assert!(longer.bytes()[count * LINE..].iter().all(|&byte| byte == 0));
             lines.bytes_mut().fill(0);
             assert!((0..count).all(|line| lines.view(line * LINE) == &[0; VIEW]));
-        }
-    }
-
-    #[test]
-    fn aligned_bytes_begin_at_a_cache_line() {
-        for size in [0, 1, LINE - 1, LINE, 10_001] {
-            let mut bytes = AlignedBytes::zeroed(size).unwrap();
-            assert!(bytes.as_ref().iter().all(|&byte| byte == 0));
-            bytes.as_mut().fill(7);
-            assert_eq!(bytes.as_ref(), vec![7; size]);
-            assert!(bytes.as_ref().as_ptr().addr().is_multiple_of(LINE));
         }
     }
 

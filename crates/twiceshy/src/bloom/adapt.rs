@@ -33,11 +33,9 @@ impl AdaptiveBloomFilter {
         Ok((listed, missing.max(is_one_missing.into())))
     }
 
-    /// Repairs a mistake, so that the filter answers "absent" to the claim's query afterwards. The
-    /// query must not be a member, and `listing` must contain *all* members in
-    /// [`claim.suspects()`](Claim::suspects).
+    /// Repairs a mistake; see [`Adaptive::adapt`](crate::Adaptive::adapt).
     ///
-    /// If the cell of that interval was alive, it dies. From now on, a lower level answers for it:
+    /// If the cell of the claim's interval was alive, it dies. From now on, a lower level answers for it:
     /// the first that has room for these members and doesn't contain the query after they are
     /// inserted, or else the last level. Repairing a mistake again is not an error.
     ///

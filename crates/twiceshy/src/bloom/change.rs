@@ -107,9 +107,7 @@ impl AdaptiveBloomFilter {
         Ok(())
     }
 
-    /// Removes one copy of the claim's query. `listing` must contain *all* members in
-    /// [`claim.suspects()`](Claim::suspects), including the one to remove. If the query is not
-    /// listed, it is not a member, and the call is refused.
+    /// Removes one copy of the claim's query; see [`Adaptive::remove`](crate::Adaptive::remove).
     ///
     /// **The listing must be complete**, as for [`adapt`](Self::adapt): if the query is the only
     /// listed member, its cell is cleared, and any member of the cell that is missing is lost.

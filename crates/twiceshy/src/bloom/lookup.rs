@@ -46,8 +46,7 @@ impl AdaptiveBloomFilter {
         Answer::Maybe(Claim { query, cells, version })
     }
 
-    /// Looks up many hashes: clears `answers`, and then pushes one answer per hash. This is faster
-    /// than single lookups if the filter is larger than the cache.
+    /// Looks up many hashes; see [`Filter::contains_many`](crate::Filter::contains_many).
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         batch::fill_answers(answers, hashes.len(), |answers| {
             for (hashes, answers) in hashes.chunks(BLOCK).zip(answers.chunks_mut(BLOCK)) {

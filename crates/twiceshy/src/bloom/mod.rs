@@ -293,10 +293,7 @@ impl AdaptiveBloomFilter {
         self.len as usize
     }
 
-    /// Returns whether there are no members.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+    filter_traits!(@is_empty);
 
     /// Returns the number of members and ghosts, divided by the capacity.
     pub fn load(&self) -> f64 {

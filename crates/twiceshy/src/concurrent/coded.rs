@@ -7,6 +7,7 @@ use crate::builder::PLANNED_LOAD;
 use crate::claim::Version;
 use crate::error::{BuildError, InsertError};
 use crate::telescoping::{self, CodedFilter, CodesBefore};
+use crate::traits::forward;
 use crate::{Claim, Hash, Member};
 
 impl<S: telescoping::Scheme> PlainShard for CodedFilter<S> {}
@@ -14,10 +15,6 @@ impl<S: telescoping::Scheme> PlainShard for CodedFilter<S> {}
 impl<S: telescoping::Scheme> ShardParts for CodedFilter<S> {
     type Plan = telescoping::Parameters;
     type Undo = CodesBefore;
-
-    fn slots(&self) -> u64 {
-        self.slots()
-    }
 
     fn fill(&self) -> Fill {
         let members = self.len() as u64;
@@ -70,26 +67,17 @@ impl<S: telescoping::Scheme> ShardParts for CodedFilter<S> {
         }
     }
 
-    fn succeed(&mut self, before: &Self) {
-        self.succeed(before);
-    }
-
-    fn insert_batch(&mut self, hashes: &[Hash]) -> Result<CodesBefore, InsertError> {
-        self.insert_batch(hashes)
-    }
-
-    fn undo_batch(&mut self, hashes: &[Hash], undo: CodesBefore) {
-        self.undo_batch(hashes, undo);
+    forward! { Self:
+        fn succeed(&mut self, before: &Self);
+        fn insert_batch(&mut self, hashes: &[Hash]) -> Result<CodesBefore, InsertError>;
+        fn undo_batch(&mut self, hashes: &[Hash], undo: CodesBefore);
     }
 }
 
 impl<S: telescoping::CodedScheme> Shard for CodedFilter<S> {
-    fn claim_near(&self, hash: Hash) -> Claim {
-        self.claim_near(hash)
-    }
-
-    fn may_confuse(&self, member: Hash, query: Hash) -> bool {
-        self.may_confuse(member, query)
+    forward! { Self:
+        fn claim_near(&self, hash: Hash) -> Claim;
+        fn may_confuse(&self, member: Hash, query: Hash) -> bool;
     }
 }
 

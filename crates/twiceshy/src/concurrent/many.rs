@@ -116,8 +116,7 @@ impl<F: PlainShard> Concurrent<F> {
         Err(InsertManyError { refused, cause })
     }
 
-    /// Looks up many hashes: clears `maybe`, and then pushes the answer of
-    /// [`contains`](Self::contains) for each hash. This is faster than single lookups.
+    /// Looks up many hashes; see [`Filter::contains_many`](crate::Filter::contains_many).
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
         maybe.clear();
         maybe.resize(hashes.len(), false);

@@ -136,10 +136,7 @@ impl<F: PlainShard> Concurrent<F> {
         self.shards.iter().map(|shard| shard.read().len()).fold(0, usize::saturating_add)
     }
 
-    /// Returns whether there are no members.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
+    filter_traits!(@is_empty);
 
     /// Returns the number of members, memory use, load and expected error over all shards.
     pub fn stats(&self) -> Stats {
@@ -147,7 +144,7 @@ impl<F: PlainShard> Concurrent<F> {
         let (mut slots, shards) = (0.0, self.shards.len() as f64);
         for shard in &self.shards {
             let filter = shard.read();
-            let (of_shard, slots_of_shard) = (filter.stats(), filter.slots() as f64);
+            let (of_shard, slots_of_shard) = (filter.stats(), filter.fill().slots as f64);
             drop(filter);
             sum.members = sum.members.saturating_add(of_shard.members);
             sum.memory += of_shard.memory;

@@ -6,7 +6,8 @@ use super::{Concurrent, PlainShard, Shard, Sharding};
 use crate::builder::{Builder, PLANNED_LOAD};
 use crate::claim::Version;
 use crate::error::{BuildError, InsertError, Invalid, RemoveError};
-use crate::quotient::{Entry, MOST_EXTENDED, Parameters, Revived, Tally, ValueError};
+use crate::quotient::{Entry, MOST_EXTENDED, Parameters, Revived, ValueError};
+use crate::traits::forward;
 use crate::{Claim, Hash, Listing, Member, QuotientFilter};
 
 impl PlainShard for QuotientFilter {}
@@ -28,13 +29,9 @@ impl ShardParts for QuotientFilter {
         self.set_growth(None);
     }
 
-    fn slots(&self) -> u64 {
-        self.parameters().slots
-    }
-
     fn fill(&self) -> Fill {
         let Parameters { slots, slot_bits, remainder_bits, remainders, .. } = self.parameters();
-        let Tally { used, len: members, .. } = self.tally();
+        let (used, members) = (self.used(), self.tally.len);
         let (bits_lost, has_plain_remainders) = (slot_bits - remainder_bits, remainders.is_plain());
         Fill { slots, used, members, slot_bits, bits_lost, has_plain_remainders }
     }
@@ -42,7 +39,7 @@ impl ShardParts for QuotientFilter {
     fn check_as_shard(&self, number: usize, shards: usize) -> Result<(), Invalid> {
         // Only extensions need this check. Without one, a fingerprint is so short that some hash
         // has it.
-        if self.tally().extra_slots == 0 {
+        if self.tally.extra_slots == 0 {
             return Ok(());
         }
         let sharding = Sharding::at_least(shards);
@@ -53,12 +50,8 @@ impl ShardParts for QuotientFilter {
         }
     }
 
-    fn state(&self) -> (Version, u64) {
-        self.state()
-    }
-
     fn plan(&self) -> Self::Plan {
-        (self.parameters(), self.tally().growth)
+        (self.parameters(), self.tally.growth)
     }
 
     fn build(
@@ -91,7 +84,7 @@ impl ShardParts for QuotientFilter {
             let slots = parameters.slots;
             match Self::from_sorted(parameters, members.clone(), mistakes.clone()) {
                 Ok(filter) => {
-                    let used = filter.tally().used;
+                    let used = filter.used();
                     if growth.is_none() || used as f64 <= slots as f64 * load {
                         return Ok(filter);
                     }
@@ -116,46 +109,26 @@ impl ShardParts for QuotientFilter {
         }
     }
 
-    fn succeed(&mut self, before: &Self) {
-        self.succeed(before);
-    }
-
-    fn insert_batch(&mut self, hashes: &[Hash]) -> Result<Revived, InsertError> {
-        self.insert_batch(hashes)
-    }
-
-    fn undo_batch(&mut self, hashes: &[Hash], undo: Revived) {
-        self.undo_batch(hashes, undo);
+    forward! { Self:
+        fn state(&self) -> (Version, u64);
+        fn succeed(&mut self, before: &Self);
+        fn insert_batch(&mut self, hashes: &[Hash]) -> Result<Revived, InsertError>;
+        fn undo_batch(&mut self, hashes: &[Hash], undo: Revived);
     }
 }
 
 impl Shard for QuotientFilter {
-    fn claim_near(&self, hash: Hash) -> Claim {
-        self.claim_near(hash)
-    }
-
-    fn may_confuse(&self, member: Hash, query: Hash) -> bool {
-        self.may_confuse(member, query)
-    }
-
-    fn insert_apart(&mut self, hash: Hash, mistakes: &[Hash]) -> Result<(), InsertError> {
-        self.insert_apart(hash, mistakes)
-    }
-
-    fn has_repairs_near(&self, hash: Hash) -> bool {
-        self.has_repairs_near(hash)
-    }
-
-    fn remove_keeping_repairs(
-        &mut self,
-        claim: &Claim,
-        listing: Listing<'_>,
-    ) -> Result<(), RemoveError> {
-        self.remove_keeping_repairs(claim, listing)
-    }
-
-    fn remove_trusting_keeping_repairs(&mut self, hash: Hash) -> Result<(), RemoveError> {
-        self.remove_trusting_keeping_repairs(hash)
+    forward! { Self:
+        fn claim_near(&self, hash: Hash) -> Claim;
+        fn may_confuse(&self, member: Hash, query: Hash) -> bool;
+        fn insert_apart(&mut self, hash: Hash, mistakes: &[Hash]) -> Result<(), InsertError>;
+        fn has_repairs_near(&self, hash: Hash) -> bool;
+        fn remove_keeping_repairs(
+            &mut self,
+            claim: &Claim,
+            listing: Listing<'_>
+        ) -> Result<(), RemoveError>;
+        fn remove_trusting_keeping_repairs(&mut self, hash: Hash) -> Result<(), RemoveError>;
     }
 }
 

@@ -5,6 +5,8 @@ use crate::claim::Version;
 use crate::error::{BuildError, InsertError, Invalid, RemoveError};
 use crate::hash::Remainders;
 use crate::snapshot::Describe;
+#[cfg(doc)]
+use crate::QuotientFilter;
 use crate::{Adaptive, Claim, Dynamic, Hash, Listing, Member};
 
 /// A filter that can be one shard of a [`Concurrent`](super::Concurrent) filter, with or without
@@ -21,6 +23,10 @@ pub trait PlainShard:
 }
 
 /// A shard that repairs its mistakes.
+///
+/// [`QuotientFilter`] has methods with the same names, and documents them. The default methods are
+/// for filters that can do less.
+#[expect(clippy::missing_errors_doc, reason = "documented at `QuotientFilter`")]
 pub trait Shard: PlainShard + Adaptive {
     /// Returns a claim that names all members that an insert or a repair of this hash may affect.
     fn claim_near(&self, hash: Hash) -> Claim;
@@ -29,30 +35,20 @@ pub trait Shard: PlainShard + Adaptive {
     /// [suspects](crate::Claim::suspects).
     fn may_confuse(&self, member: Hash, query: Hash) -> bool;
 
-    /// Inserts a member like [`insert`](Dynamic::insert). If the filter can, it stores enough of
-    /// the member's hash to distinguish it from these mistakes, so that it still answers "absent"
-    /// to those that are repaired.
-    ///
-    /// # Errors
-    /// The same as for [`insert`](Dynamic::insert).
+    /// Inserts a member, apart from these mistakes if the filter can; see
+    /// [`QuotientFilter::insert_apart`].
     fn insert_apart(&mut self, hash: Hash, _mistakes: &[Hash]) -> Result<(), InsertError> {
         self.insert(hash)
     }
 
-    /// Returns whether inserting a hash may bring back a mistake that was repaired since the filter
-    /// was built. [`QuotientFilter::has_repairs_near`](crate::QuotientFilter::has_repairs_near)
-    /// states the conditions. A filter that can't tell returns `true`.
+    /// Returns whether inserting a hash may bring back a repaired mistake; see
+    /// [`QuotientFilter::has_repairs_near`]. A filter that can't tell returns `true`.
     fn has_repairs_near(&self, _hash: Hash) -> bool {
         true
     }
 
-    /// Removes a listed member like [`remove`](Adaptive::remove). If the filter can, it keeps the
-    /// repairs that the member caused, so that the member can be inserted again without bringing a
-    /// mistake back.
-    ///
-    /// # Errors
-    /// The same as for [`remove`](Adaptive::remove), or [`RemoveError::Full`] if keeping the
-    /// repairs needs more room.
+    /// Removes a listed member, and keeps its repairs if the filter can; see
+    /// [`QuotientFilter::remove_keeping_repairs`].
     fn remove_keeping_repairs(
         &mut self,
         claim: &Claim,
@@ -61,13 +57,8 @@ pub trait Shard: PlainShard + Adaptive {
         self.remove(claim, listing)
     }
 
-    /// Removes one copy of a key that the caller *knows* to be a member, like
-    /// [`remove_trusting`](Dynamic::remove_trusting). If the filter can, it keeps the repairs that
-    /// the member caused.
-    ///
-    /// # Errors
-    /// The same as for [`remove_trusting`](Dynamic::remove_trusting), or [`RemoveError::Full`] if
-    /// keeping the repairs needs more room.
+    /// Removes a key that the caller *knows* to be a member, and keeps its repairs if the filter
+    /// can; see [`QuotientFilter::remove_trusting_keeping_repairs`].
     fn remove_trusting_keeping_repairs(&mut self, hash: Hash) -> Result<(), RemoveError> {
         self.remove_trusting(hash)
     }
@@ -204,9 +195,6 @@ pub(crate) trait ShardParts: Sized {
 
     /// Makes the filter keep its size from now on.
     fn stop_growing(&mut self) {}
-
-    /// Returns the number of home slots.
-    fn slots(&self) -> u64;
 
     /// Returns how full the filter is.
     fn fill(&self) -> Fill;

@@ -2,7 +2,6 @@
 
 use super::{Hash, Remainders};
 use crate::bits::word::high_bits_128;
-use core::cmp::Ordering;
 use core::ops::RangeInclusive;
 
 /// `hash × slots`, split into an integer and a fraction. The integer is the quotient; the
@@ -99,30 +98,15 @@ pub(crate) fn first_hash_at(quotient: u64, fraction: u128, slots: u64) -> Option
 /// Fingerprints of one filter are ordered by quotient first, then by the stored bits. Hashes that
 /// have the same fingerprint have the same quotient, but unless the filter's [`Remainders`] are
 /// plain, hashes between them may have different fingerprints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fingerprint {
+    // The order of the fields is the order of fingerprints.
     slots: u64,
     quotient: u64,
     /// The stored bits in the most significant places, followed by zeros.
     prefix: u128,
     bits: u32,
     remainders: Remainders,
-}
-
-impl Ord for Fingerprint {
-    #[inline(always)]
-    fn cmp(&self, other: &Self) -> Ordering {
-        let key = |each: &Self| (each.slots, each.quotient, each.prefix, each.bits);
-        let order = key(self).cmp(&key(other));
-        order.then_with(|| self.remainders.rank().cmp(&other.remainders.rank()))
-    }
-}
-
-impl PartialOrd for Fingerprint {
-    #[inline(always)]
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 impl Fingerprint {
@@ -195,6 +179,17 @@ impl Fingerprint {
     pub(crate) fn covers_all(&self, other: &Self) -> bool {
         let scaled = Scaled { quotient: other.quotient, fraction: other.prefix };
         self.bits <= other.bits && self.covers_scaled(scaled)
+    }
+
+    /// Returns whether all hashes that have the fingerprint `other` also have this one. Both must
+    /// have the same remainders. If these aren't plain, both must also have the same number of
+    /// slots.
+    pub(crate) fn includes(&self, other: &Self) -> bool {
+        if self.slots == other.slots {
+            return self.covers_all(other);
+        }
+        let (all, others) = (self.hashes(), other.hashes());
+        all.contains(others.start()) && all.contains(others.end())
     }
 
     /// Returns the same fingerprint in a filter with 2^`doublings` times the slots: `doublings`
@@ -348,6 +343,30 @@ impl Digits {
         }
         let shared = (member.fraction ^ other.fraction).leading_zeros();
         (shared < 128).then_some(self.holding(shared + 1))
+    }
+
+    /// Lengthens each fingerprint that is a prefix of another one, until it equals the other or is
+    /// no longer its prefix. `items` are in order. Given an item, `parts` returns its scaled hash
+    /// and the number of digits of its fingerprint.
+    ///
+    /// If a fingerprint is a prefix of a longer one, it is also a prefix of everything between them
+    /// in order. So it is enough to compare neighbours, in one pass in each direction.
+    #[cold]
+    pub(crate) fn make_prefix_free<T>(
+        self,
+        items: &mut [T],
+        parts: impl Fn(&mut T) -> (Scaled, &mut u32),
+    ) {
+        let pairs = items.len().saturating_sub(1);
+        for index in (0..pairs).chain((0..pairs).rev()) {
+            let (before, after) = items.split_at_mut(index + 1);
+            let (one, one_length) = parts(&mut before[index]);
+            let (other, other_length) = parts(&mut after[0]);
+            let apart = self.to_tell_apart(one, other).unwrap_or(u32::MAX);
+            let longer = u32::max(*one_length, *other_length);
+            let shorter = if *one_length < longer { one_length } else { other_length };
+            *shorter = u32::max(*shorter, longer.min(apart));
+        }
     }
 }
 

@@ -28,7 +28,7 @@ use core::fmt;
 /// assert!(Remainders::default().is_plain());
 /// # Ok::<(), twiceshy::hash::EntropyError>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Remainders {
     /// The multiplier, which is always odd.
     pub(super) a: u64,
@@ -81,11 +81,6 @@ impl Remainders {
             (1, 0) => None,
             _ => (a % 2 == 1).then_some(Self { a, b }),
         }
-    }
-
-    /// Returns a sort key for fingerprints that are equal except for their remainders' numbers.
-    pub(crate) fn rank(self) -> (u64, u64) {
-        (self.a, self.b)
     }
 }
 

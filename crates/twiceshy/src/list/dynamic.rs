@@ -35,8 +35,8 @@ use crate::{
 /// So after every change, the filter equals the one that would be built from both lists.
 ///
 /// Lookups read only the filter, whose size is in the [plan](super::PlanDetails). The lists take
-/// about 18 bytes per key. The plan also compares this design with that of Wen et al., *Adaptive
-/// Quotient Filters* (SIGMOD 2024), §4.3.
+/// about 18 bytes per key. In the design of Wen et al., *Adaptive Quotient Filters* (SIGMOD 2024),
+/// §4.3, the table holds the keys of both lists, with a tag in each slot.
 ///
 /// # Examples
 /// ```
@@ -72,18 +72,6 @@ impl YesNoList {
     /// Returns a builder that sets the error rate and, optionally, the size of the lists. Without a
     /// size they start small and grow. [`build_from`](Builder::build_from) and
     /// [`build_keyed_from`](Builder::build_keyed_from) take the yes list and the no list.
-    ///
-    /// ```
-    /// use twiceshy::YesNoList;
-    ///
-    /// # fn main() -> Result<(), twiceshy::error::BuildError> {
-    /// let builder = YesNoList::builder().false_positive_rate(0.01).capacity(1000);
-    /// let (blocked, popular) = (["evil.example", "worse.example"], ["fine.example"]);
-    /// let list = builder.no_capacity(100).build_keyed_from::<str>(blocked, popular)?;
-    /// assert!(list.contains("worse.example") && !list.contains("fine.example"));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn builder() -> Builder<Self> {
         Builder::default()
     }
@@ -127,8 +115,7 @@ impl YesNoList {
         self.filter.contains(hash)
     }
 
-    /// Looks up many hashes: clears `answers`, and then pushes one answer per hash. This is several
-    /// times as fast as single lookups if the filter is larger than the cache.
+    /// Looks up many hashes; see [`Filter::contains_many`](crate::Filter::contains_many).
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         self.filter.contains_many(hashes, answers);
     }
@@ -223,7 +210,7 @@ impl YesNoList {
 
     /// Rebuilds the filter if it uses less than half as many slots as when it was built.
     fn shrink(&mut self) {
-        if self.filter.tally().used * 2 < self.fitted {
+        if self.filter.used() * 2 < self.fitted {
             // If there is not enough memory, the larger filter still works.
             let _ = self.rebuild(0);
         }
@@ -254,7 +241,7 @@ impl YesNoList {
                 Ok(filter) if filter.load() <= PLANNED_LOAD => {
                     self.filter = filter;
                     self.most = self.size.most_yes_keys(parameters);
-                    self.fitted = self.filter.tally().used;
+                    self.fitted = self.filter.used();
                     return Ok(());
                 }
                 Ok(_) | Err(BuildError::Full { .. }) => {}

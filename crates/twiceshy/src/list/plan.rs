@@ -27,27 +27,21 @@ const LEAST_CAPACITY: usize = 16;
 /// the sum runs over d ≥ 1, and s = (n + extensions)/0.95. The plan takes the r with the smallest
 /// table that keeps the requested false-positive rate for unlisted keys.
 ///
-/// The scheme of the *Adaptive Quotient Filters* paper (§4.3) also stores all keys of the no list
-/// in the table, and a tag of one bit in every slot says which list its key is on. So it needs
-/// s = (n + m + extensions of both)/0.95 slots of r + 1 bits. There, r may be smaller, because
-/// slots of no keys cause no false positives.
-///
 /// # Examples
-/// Bits per yes key, without and with tags, for a million yes keys at a false-positive rate of
-/// 1/256, with 1/64, 1 and 64 no keys per yes key:
+/// Bits per yes key for a million yes keys at a false-positive rate of 1/256, with 1/64, 1 and 64
+/// no keys per yes key:
 ///
 /// ```
 /// use twiceshy::YesNoList;
 ///
 /// # fn main() -> Result<(), twiceshy::error::PlanError> {
 /// let builder = YesNoList::builder().false_positive_rate(1.0 / 256.0).capacity(1 << 20);
-/// let mut table = Vec::new();
+/// let mut per_key = Vec::new();
 /// for no in [1 << 14, 1 << 20, 1 << 26] {
 ///     let plan = builder.clone().no_capacity(no).plan()?;
-///     let per_key = |bytes: u64| format!("{:.1}", bytes as f64 * 8.0 / f64::from(1 << 20));
-///     table.push([per_key(plan.bytes), per_key(plan.details.tagged_bytes)]);
+///     per_key.push(format!("{:.1}", plan.bytes as f64 * 8.0 / f64::from(1 << 20)));
 /// }
-/// assert_eq!(table, [["12.1", "13.1"], ["12.1", "24.2"], ["14.3", "626.5"]]);
+/// assert_eq!(per_key, ["12.1", "12.1", "14.3"]);
 /// # Ok(())
 /// # }
 /// ```
@@ -58,9 +52,6 @@ pub struct PlanDetails {
     pub no_capacity: usize,
     /// Number of slots that extensions take.
     pub extension_slots: u64,
-    /// Bytes that the filter would take with a tag in each slot and the keys of both lists in the
-    /// table.
-    pub tagged_bytes: u64,
 }
 
 impl sealed::Sealed for YesNoList {}
@@ -118,30 +109,21 @@ impl ListSize {
     pub(super) fn plan(self) -> Option<Plan<PlanDetails>> {
         let Self { yes, no, rate } = self;
         let [n, m] = [yes, no].map(|keys| keys as f64);
-        let smallest = |tag: u32, extensions: &dyn Fn(f64, u32) -> f64, stored: f64| {
-            // Among tables of the same size, take the one with the longest remainders.
-            let tables = WIDTHS.rev().filter_map(|bits| {
-                let by_rate = n / f64::from(bits).exp2() / -(-rate).ln_1p();
-                let mut slots = (stored / PLANNED_LOAD).max(by_rate).max(1.0);
-                // More slots need fewer digits, so moving halfway in each step converges.
-                for _ in 0..16 {
-                    let needed = ((stored + extensions(slots, bits)) / PLANNED_LOAD).max(by_rate);
-                    slots = slots.midpoint(needed).max(1.0);
-                }
-                let slots = slots.ceil() as u64;
-                Some((QuotientFilter::memory_for(slots, bits + tag)?, slots, bits))
-            });
-            tables.min_by_key(|&(bytes, ..)| bytes)
-        };
-        let of_yes = |slots: f64, bits: u32| extension_digits(n, m, slots, bits);
-        let of_both = |slots, bits| of_yes(slots, bits) + extension_digits(m, n, slots, bits);
-        let (bytes, slots, bits) = smallest(0, &of_yes, n)?;
-        let (tagged_bytes, ..) = smallest(1, &of_both, n + m)?;
-        let details = PlanDetails {
-            no_capacity: no,
-            extension_slots: of_yes(slots as f64, bits).ceil() as u64,
-            tagged_bytes,
-        };
+        // Among tables of the same size, take the one with the longest remainders.
+        let tables = WIDTHS.rev().filter_map(|bits| {
+            let by_rate = n / f64::from(bits).exp2() / -(-rate).ln_1p();
+            let mut slots = (n / PLANNED_LOAD).max(by_rate).max(1.0);
+            // More slots need fewer digits, so moving halfway in each step converges.
+            for _ in 0..16 {
+                let stored = n + extension_digits(n, m, slots, bits);
+                slots = slots.midpoint((stored / PLANNED_LOAD).max(by_rate)).max(1.0);
+            }
+            let slots = slots.ceil() as u64;
+            Some((QuotientFilter::memory_for(slots, bits)?, slots, bits))
+        });
+        let (bytes, slots, bits) = tables.min_by_key(|&(bytes, ..)| bytes)?;
+        let extension_slots = extension_digits(n, m, slots as f64, bits).ceil() as u64;
+        let details = PlanDetails { no_capacity: no, extension_slots };
         let rate = expected_rate(n / slots as f64, bits);
         Some(Plan::new(yes, (slots, bits), rate, bytes, details))
     }

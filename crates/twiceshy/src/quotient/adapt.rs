@@ -7,9 +7,7 @@ use crate::error::AdaptError;
 use crate::{Claim, Listing};
 
 impl QuotientFilter {
-    /// Repairs a mistake, which is a claim whose query is not a member. `listing` must have *all*
-    /// members in [`claim.suspects()`](Claim::suspects). Afterwards, the filter answers "absent" to
-    /// the query.
+    /// Repairs a mistake; see [`Adaptive::adapt`](crate::Adaptive::adapt).
     ///
     /// Only members that share the query's quotient and remainder matter; others are ignored.
     /// Repairing a mistake again is not an error. After a repair without ghosts, or one that
@@ -17,8 +15,8 @@ impl QuotientFilter {
     /// [has repairs near](Self::has_repairs_near) the query.
     ///
     /// # Errors
-    /// An [`AdaptError`] if the claim is stale, if the listed members don't match the fingerprints,
-    /// if the query is one of them, or if there is no room. The filter is unchanged in that case.
+    /// If the claim is stale, if the listed members don't match the fingerprints, if the query is
+    /// one of them, or if there is no room. The filter is unchanged in that case.
     pub fn adapt<'l>(
         &mut self,
         claim: &Claim,
@@ -54,7 +52,7 @@ impl QuotientFilter {
             Ok(Adaptation { lengthened: entries.iter().filter(is_longer).count(), ghosts })
         })?;
         if adaptation != Adaptation::default() {
-            self.adaptations = self.adaptations.saturating_add(1);
+            self.tally.adaptations = self.tally.adaptations.saturating_add(1);
         }
         Ok(adaptation)
     }

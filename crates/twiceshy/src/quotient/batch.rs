@@ -8,9 +8,7 @@ use crate::bits::machine::{Machine, dispatched};
 use crate::table::{Equal, Place, Widths};
 
 impl QuotientFilter {
-    /// Looks up many hashes: clears `maybe`, and then pushes the answer of
-    /// [`contains`](Self::contains) for each hash. This is several times as fast as single lookups
-    /// if the filter is larger than the cache.
+    /// Looks up many hashes; see [`Filter::contains_many`](crate::Filter::contains_many).
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
         batch::fill_answers(maybe, hashes.len(), |maybe| {
             contains_many(&self.shared, hashes, maybe);

@@ -2,13 +2,13 @@
 
 use super::edit::append;
 use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
-use super::{Parameters, QuotientFilter, Remainders, Shared};
+use super::{Parameters, QuotientFilter, Remainders, Shared, Tally};
 use crate::bits::machine::{Target, dispatched};
 use crate::bits::word::low_bits;
 use crate::error::{BuildError, PlanError};
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::{QuotientTable, Reader, SLOTS, TableFull, TableWriter, WIDTHS, Widths};
+use crate::table::{QuotientTable, SLOTS, TableFull, TableWriter, WIDTHS, Widths};
 use crate::{Hash, Member};
 use core::iter::Peekable;
 
@@ -62,12 +62,10 @@ impl QuotientFilter {
     ) -> Result<Self, BuildError> {
         let mut filter = Self::empty(parameters)?;
         let (digits, value_bits) = (filter.shared.digits, filter.shared.value_bits);
-        let mut sources: Vec<Source<'_>> =
-            sources.iter().map(|filter| Source::new(&filter.shared)).collect();
         let members = members.into_iter().map(Into::into).filter(|member| member.count > 0);
         let members = in_order(members, |member: Member| member.hash, "members");
         if !parameters.remainders.is_plain() {
-            filter.write_mixed(members, mistakes.into_iter(), &mut sources)?;
+            filter.write_mixed(members, mistakes.into_iter(), sources)?;
             return Ok(filter);
         }
         let mut mistakes = Neighbours { before: None, rest: mistakes.into_iter().peekable() };
@@ -88,7 +86,7 @@ impl QuotientFilter {
                 let needed = needed.ok_or(BuildError::MistakeIsMember { hash, position: None })?;
                 placed.length = placed.length.max(needed);
             }
-            placed.keep_from(&mut sources, hash, digits, value_bits)?;
+            placed.keep_from(sources, hash, digits, value_bits)?;
             write_if_done(digits, &mut minirun, scaled, &mut writer)?;
             minirun.push(placed);
         }
@@ -150,7 +148,7 @@ impl QuotientFilter {
         &mut self,
         members: impl Iterator<Item = Result<Member, BuildError>>,
         mistakes: impl Iterator<Item = Hash>,
-        sources: &mut [Source<'_>],
+        sources: &[&Self],
     ) -> Result<(), BuildError> {
         let (digits, value_bits) = (self.shared.digits, self.shared.value_bits);
         let mistakes = in_order(mistakes, |mistake| mistake, "mistakes");
@@ -196,9 +194,7 @@ impl QuotientFilter {
             spelling: self.shared.spelling(),
             target: self.shared.table.target(),
             writer: TableWriter::new(self.shared.table.editor(&mut self.usage)),
-            len: &mut self.len,
-            tombstones: &mut self.tombstones,
-            extra_slots: &mut self.extra_slots,
+            tally: &mut self.tally,
             waiting: Vec::with_capacity(BATCH),
         }
     }
@@ -219,18 +215,35 @@ impl Placed {
     #[inline(always)]
     fn keep_from(
         &mut self,
-        sources: &mut [Source<'_>],
+        sources: &[&QuotientFilter],
         hash: Hash,
         digits: Digits,
         value_bits: u32,
     ) -> Result<(), BuildError> {
         for source in sources {
-            source.keep(hash, self, digits);
+            self.keep(&source.shared, hash, digits);
         }
         if self.value > low_bits(value_bits) {
             return Err(BuildError::ValueTooLarge { value: self.value, bits: value_bits });
         }
         Ok(())
+    }
+
+    /// Copies the member's value from a filter. If that filter lengthened the member's fingerprint,
+    /// lengthens the new one until it covers no more than the old one. If remainders aren't plain,
+    /// this is possible only if both filters have the same remainders and number of slots.
+    fn keep(&mut self, source: &Shared, hash: Hash, digits: Digits) {
+        let Some(entry) = source.entry_of(hash).filter(|entry| entry.count > 0) else { return };
+        self.value = self.value.max(entry.value);
+        let before = entry.fingerprint;
+        let Digits { slots, remainders, .. } = source.digits;
+        let is_comparable =
+            remainders == digits.remainders && (remainders.is_plain() || slots == digits.slots);
+        if source.digits.count(&before) > 1 && is_comparable {
+            let within = |&length: &u32| before.includes(&digits.fingerprint(self.scaled, length));
+            let most = digits.most();
+            self.length = (self.length..most).find(within).unwrap_or(most);
+        }
     }
 }
 
@@ -303,7 +316,7 @@ fn write_minirun(
         minirun.clear();
         return writer.write_single((scaled.quotient, scaled.leading(digits.remainder)));
     }
-    make_prefix_free(digits, minirun);
+    digits.make_prefix_free(minirun, |placed| (placed.scaled, &mut placed.length));
     let mut entries: Vec<Entry> = Vec::with_capacity(minirun.len());
     for Placed { scaled, count, length, value } in minirun.drain(..) {
         let fingerprint = digits.fingerprint(scaled, length);
@@ -312,108 +325,12 @@ fn write_minirun(
     entries.into_iter().try_for_each(|entry| writer.write(entry))
 }
 
-/// Lengthens each fingerprint that is a prefix of another one, until it equals the other or is no
-/// longer its prefix.
-///
-/// If a fingerprint is a prefix of a longer one, it is also a prefix of everything between them in
-/// order. So it is enough to compare neighbours.
-#[cold]
-fn make_prefix_free(digits: Digits, minirun: &mut [Placed]) {
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for index in 1..minirun.len() {
-            let [a, b] = [minirun[index - 1], minirun[index]];
-            let apart = digits.to_tell_apart(a.scaled, b.scaled).unwrap_or(u32::MAX);
-            let (shorter, longer) = (a.length.min(b.length), a.length.max(b.length));
-            if shorter < longer && shorter < apart {
-                let shorter = if a.length < b.length { index - 1 } else { index };
-                minirun[shorter].length = longer.min(apart);
-                changed = true;
-            }
-        }
-    }
-}
-
-/// A filter that is to be replaced. It is read in step with the list of members.
-struct Source<'a> {
-    shared: &'a Shared,
-    rest: Peekable<Reader<'a>>,
-}
-
-impl<'a> Source<'a> {
-    fn new(shared: &'a Shared) -> Self {
-        Self { shared, rest: shared.table.stored().peekable() }
-    }
-
-    /// Returns the entry that covers a hash. Calls must come in hash order.
-    fn covering(&mut self, hash: Hash) -> Option<Entry> {
-        if !self.shared.digits.remainders.is_plain() {
-            // With fresh remainders, the entries of a quotient are not in hash order, so search for
-            // the entry.
-            return self.shared.entry_of(hash);
-        }
-        let scaled = self.shared.digits.scale(hash);
-        let place = (scaled.quotient, scaled.leading(self.shared.digits.remainder));
-        while let Some(stored) = self.rest.peek() {
-            if (stored.quotient, stored.remainder) > place {
-                return None;
-            }
-            if (stored.quotient, stored.remainder) == place {
-                let entry = self.shared.decode(stored.clone());
-                if entry.fingerprint.covers_scaled(scaled) {
-                    return Some(entry);
-                }
-                if entry.fingerprint.prefix() > scaled.fraction {
-                    return None;
-                }
-            }
-            self.rest.next();
-        }
-        None
-    }
-
-    /// Copies a member's value from this filter. If this filter lengthened the member's
-    /// fingerprint, lengthens the new one until it covers no more than the old one. If remainders
-    /// aren't plain, this is possible only if both filters have the same remainders and number of
-    /// slots.
-    fn keep(&mut self, hash: Hash, placed: &mut Placed, digits: Digits) {
-        let Some(entry) = self.covering(hash).filter(|entry| entry.count > 0) else { return };
-        placed.value = placed.value.max(entry.value);
-        if self.shared.digits.count(&entry.fingerprint) == 1 {
-            return;
-        }
-        let (source, most) = (self.shared.digits, digits.most());
-        if source.remainders != digits.remainders {
-            return;
-        }
-        if !digits.remainders.is_plain() {
-            if source.slots == digits.slots {
-                let long = |&length: &u32| {
-                    let fingerprint = digits.fingerprint(placed.scaled, length);
-                    fingerprint.bits() >= entry.fingerprint.bits()
-                };
-                placed.length = (placed.length..most).find(long).unwrap_or(most);
-            }
-            return;
-        }
-        let before = entry.fingerprint.hashes();
-        let within = |length: u32| {
-            let hashes = digits.fingerprint(placed.scaled, length).hashes();
-            before.contains(hashes.start()) && before.contains(hashes.end())
-        };
-        placed.length = (placed.length..most).find(|&length| within(length)).unwrap_or(most);
-    }
-}
-
 /// Writes entries, in order, and counts them in the filter.
 pub(super) struct EntryWriter<'a> {
     writer: TableWriter<'a>,
     pub(super) spelling: Spelling,
     pub(super) target: Target,
-    len: &'a mut u64,
-    tombstones: &'a mut u64,
-    extra_slots: &'a mut u64,
+    tally: &'a mut Tally,
     /// Quotients and remainders of single-member entries that are not written yet. If the last
     /// entry was written by `write_single` or `write_singles`, it is always among them.
     pub(super) waiting: Vec<(u64, u64)>,
@@ -429,11 +346,11 @@ impl EntryWriter<'_> {
         if entry.count > MOST_MEMBERS {
             return Err(BuildError::Uncountable);
         }
-        *self.len = self.len.saturating_add(entry.count);
-        *self.tombstones += u64::from(entry.count == 0);
+        self.tally.len = self.tally.len.saturating_add(entry.count);
+        self.tally.tombstones += u64::from(entry.count == 0);
         // Every slot of an entry except the first counts as extra.
         let slots = self.spelling.slots(entry).enumerate().map(|(index, slot)| {
-            *self.extra_slots += u64::from(index > 0);
+            self.tally.extra_slots += u64::from(index > 0);
             slot
         });
         let pushed = self.writer.push(entry.fingerprint.quotient(), slots);
@@ -461,7 +378,7 @@ impl EntryWriter<'_> {
         self.write_waiting()?;
         let Some((&last, others)) = all.split_last() else { return Ok(()) };
         self.waiting.push(single(last));
-        *self.len += others.len() as u64;
+        self.tally.len += others.len() as u64;
         let pushed =
             self.writer.push_remainders::<SHAPE>(others.iter().map(|&other| single(other)));
         pushed.map_err(|TableFull| self.full())
@@ -469,7 +386,7 @@ impl EntryWriter<'_> {
 
     #[inline(never)]
     fn write_waiting(&mut self) -> Result<(), BuildError> {
-        *self.len += self.waiting.len() as u64;
+        self.tally.len += self.waiting.len() as u64;
         push_waiting(self).map_err(|TableFull| self.full())
     }
 
@@ -479,7 +396,7 @@ impl EntryWriter<'_> {
 
     pub(super) fn finish(mut self) -> Result<(), BuildError> {
         self.write_waiting()?;
-        if *self.len > MOST_IN_ALL {
+        if self.tally.len > MOST_IN_ALL {
             return Err(BuildError::Uncountable);
         }
         let full = self.full();

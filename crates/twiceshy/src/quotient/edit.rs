@@ -7,7 +7,7 @@ use crate::bits::machine::{AnyShape, dispatched};
 use crate::claim::{Cells, Mismatch};
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
-use crate::table::TableFull;
+use crate::table::{TableFull, rewrite};
 use crate::{Claim, Hash, Member};
 use core::ops::Range;
 
@@ -53,9 +53,11 @@ impl QuotientFilter {
         let done = edit(&mut entries).map_err(Refused::Other)?;
         let spelling = shared.spelling();
         let slots: Vec<_> = entries.iter().flat_map(|&entry| spelling.slots(entry)).collect();
-        shared.table.editor(&mut self.usage).rewrite(scaled.quotient, range, &slots)?;
-        self.extra_slots = self.extra_slots - extra + (slots.len() - entries.len()) as u64;
-        self.tombstones = self.tombstones - before + tombstones(&entries);
+        let table = &mut shared.table.editor(&mut self.usage);
+        rewrite(table, scaled.quotient, range, &slots)?;
+        self.tally.extra_slots =
+            self.tally.extra_slots - extra + (slots.len() - entries.len()) as u64;
+        self.tally.tombstones = self.tally.tombstones - before + tombstones(&entries);
         Ok(done)
     }
 
@@ -79,7 +81,7 @@ impl QuotientFilter {
                 Ok(done)
             })?;
             if after != before {
-                filter.len = filter.len - before + after;
+                filter.tally.len = filter.tally.len - before + after;
                 filter.versions.bump(scaled.quotient);
             }
             Ok(done)

@@ -47,28 +47,28 @@ impl QuotientFilter {
             MergeError::Build(error) => GrowError::Build(error),
             error => unreachable!("{error}"),
         })?;
-        doubled.set_growth(self.growth);
+        doubled.set_growth(self.tally.growth);
         Ok(doubled)
     }
 
     /// Takes over the growth setting and the number of repairs of the filter that this one
     /// replaces.
     pub(crate) fn succeed(&mut self, before: &Self) {
-        self.adaptations = before.adaptations;
-        self.set_growth(before.growth);
+        self.tally.adaptations = before.tally.adaptations;
+        self.set_growth(before.tally.growth);
     }
 
     /// Sets the load at which the filter [doubles](Self::doubled), unless it can't be doubled. If
     /// the filter is fuller already, the slots in use stay usable, because undoing an operation may
     /// need them.
     pub(crate) fn set_growth(&mut self, load: Option<f64>) {
-        self.growth = load;
+        self.tally.growth = load;
         self.usage.limit = self.growth_limit().max(self.usage.used);
     }
 
     fn growth_limit(&self) -> u64 {
         let slots = self.shared.table.slots();
-        self.growth.map_or(slots, |load| ((slots as f64 * load) as u64).clamp(1, slots))
+        self.tally.growth.map_or(slots, |load| ((slots as f64 * load) as u64).clamp(1, slots))
     }
 
     /// Runs `act`, which may need `more` slots. If there is no room and the filter grows
@@ -84,7 +84,7 @@ impl QuotientFilter {
         mut act: impl FnMut(&mut Self) -> Result<T, Refused<E>>,
     ) -> Result<T, Refused<E>> {
         let done = act(self);
-        if self.growth.is_none() || !matches!(done, Err(Refused::Full)) {
+        if self.tally.growth.is_none() || !matches!(done, Err(Refused::Full)) {
             return done;
         }
         let mut larger: Option<Self> = None;

@@ -4,7 +4,7 @@ use super::QuotientFilter;
 use super::edit::{Refused, Uncountable};
 use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS};
 use super::grow::MOST_SLOTS;
-use crate::bits::machine::{Keepable, Machine, Operation, dispatched};
+use crate::bits::machine::{Machine, dispatched, kept};
 use crate::error::InsertError;
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
@@ -41,7 +41,7 @@ impl QuotientFilter {
         if times == 0 {
             return Ok(());
         }
-        if self.len.checked_add(times).is_none_or(|len| len > MOST_IN_ALL) {
+        if self.tally.len.checked_add(times).is_none_or(|len| len > MOST_IN_ALL) {
             return Err(InsertError::Uncountable);
         }
         let full = |load| InsertError::Full { load };
@@ -165,51 +165,30 @@ fn add(
     if count > MOST_MEMBERS { Err(Uncountable) } else { Ok(revives) }
 }
 
-/// Inserts a member within one cache line if possible, or [across lines](InsertAt) otherwise.
-pub(super) struct Insert<'a>(&'a mut QuotientFilter);
+kept! {
+    /// Inserts a member within one cache line if possible, or [across lines](InsertAt) otherwise.
+    pub(super) struct Insert<'a>(filter: &'a mut QuotientFilter);
 
-impl Keepable for Insert<'static> {
-    type On<'a> = Insert<'a>;
-}
-
-impl Operation for Insert<'_> {
-    type Argument = Hash;
-    type Output = Result<(), Refused>;
-    type Shapes = Widths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> Self::Output {
-        let Self(filter) = self;
+    fn run(hash: Hash) -> Result<(), Refused> => Widths, |machine| {
         let scaled = filter.shared.digits.scale(hash);
         let (home, remainder) = filter.shared.home_of::<SHAPE>(scaled);
         filter.shared.table.prefetch_across::<SHAPE>(home);
         filter.insert_at_home::<M, SHAPE>(machine, || hash, home, remainder)?;
-        filter.len += 1;
+        filter.tally.len += 1;
         filter.versions.bump(scaled.quotient);
         Ok(())
     }
 }
 
-/// Inserts a remainder at a spot in its home's block. The block has no unused slot after that spot.
-pub(super) struct InsertAt<'a>(&'a mut QuotientFilter);
+kept! {
+    /// Inserts a remainder at a spot in its home's block. The block has no unused slot after that
+    /// spot.
+    pub(super) struct InsertAt<'a>(filter: &'a mut QuotientFilter);
 
-impl Keepable for InsertAt<'static> {
-    type On<'a> = InsertAt<'a>;
-}
-
-impl Operation for InsertAt<'_> {
-    type Argument = (Place, Spot, u64);
-    type Output = Result<(), TableFull>;
-    type Shapes = Widths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(
-        self,
-        machine: M,
-        (home, spot, remainder): Self::Argument,
-    ) -> Self::Output {
+    fn run((home, spot, remainder): (Place, Spot, u64)) -> Result<(), TableFull>
+    => Widths, |machine| {
         let from = home.next_block();
-        self.0.editor().insert_at::<M, SHAPE>(machine, home, spot, from, remainder)
+        filter.editor().insert_at::<M, SHAPE>(machine, home, spot, from, remainder)
     }
 }
 

@@ -37,7 +37,7 @@ impl QuotientFilter {
     /// Removes a batch that was just inserted. A filter that has grown keeps its larger size.
     pub(crate) fn undo_batch(&mut self, hashes: &[Hash], revived: Revived) {
         self.take_back(hashes, revived);
-        self.len -= hashes.len() as u64;
+        self.tally.len -= hashes.len() as u64;
         self.bump_all(hashes);
     }
 
@@ -62,7 +62,7 @@ impl QuotientFilter {
     fn fill(&mut self, hashes: &[Hash]) -> Option<Result<(), Refused>> {
         Some(fill(self, hashes)?.map_err(|_| {
             self.editor().clear();
-            (self.len, self.tombstones, self.extra_slots) = (0, 0, 0);
+            (self.tally.len, self.tally.tombstones, self.tally.extra_slots) = (0, 0, 0);
             Refused::Full
         }))
     }
@@ -72,7 +72,7 @@ impl QuotientFilter {
         let mut revived = Revived::default();
         match insert_each(self, hashes, &mut revived.0) {
             Ok(()) => {
-                self.len += hashes.len() as u64;
+                self.tally.len += hashes.len() as u64;
                 Ok(revived)
             }
             Err((inserted, refused)) => {

@@ -4,7 +4,7 @@
 //! Operations that change the table need a valid one.
 
 use super::{QuotientFilter, Shared};
-use crate::bits::machine::{AnyShape, Keepable, Machine, Operation, dispatched};
+use crate::bits::machine::{AnyShape, dispatched, kept};
 use crate::claim::Cells;
 use crate::hash::Scaled;
 use crate::table::{Budget, Equal, Kind, Place, Scan, Slot, Widths};
@@ -123,21 +123,11 @@ impl Shared {
     }
 }
 
-/// Looks up a hash in one cache line, and [more closely](LookClosely) if that doesn't decide.
-pub(super) struct Contains<'a>(pub(super) &'a Shared);
+kept! {
+    /// Looks up a hash in one cache line, and [more closely](LookClosely) if that doesn't decide.
+    pub(super) struct Contains<'a>(shared: &'a Shared);
 
-impl Keepable for Contains<'static> {
-    type On<'a> = Contains<'a>;
-}
-
-impl Operation for Contains<'_> {
-    type Argument = Hash;
-    type Output = bool;
-    type Shapes = Widths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
-        let Self(shared) = self;
+    fn run(hash: Hash) -> bool => Widths, |machine| {
         let table = &shared.table;
         let unmixed = shared.digits.multiply(hash);
         table.prefetch_across::<SHAPE>(table.home::<SHAPE>(unmixed.quotient()));
@@ -151,21 +141,11 @@ impl Operation for Contains<'_> {
     }
 }
 
-/// Looks up a hash in two cache lines, and walks through the run if these don't decide.
-pub(super) struct LookClosely<'a>(pub(super) &'a Shared);
+kept! {
+    /// Looks up a hash in two cache lines, and walks through the run if these don't decide.
+    pub(super) struct LookClosely<'a>(shared: &'a Shared);
 
-impl Keepable for LookClosely<'static> {
-    type On<'a> = LookClosely<'a>;
-}
-
-impl Operation for LookClosely<'_> {
-    type Argument = Hash;
-    type Output = bool;
-    type Shapes = Widths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
-        let Self(shared) = self;
+    fn run(hash: Hash) -> bool => Widths, |machine| {
         let scaled = shared.digits.scale(hash);
         let (home, remainder) = shared.home_of::<SHAPE>(scaled);
         // This path is fast for repaired mistakes that are queried repeatedly.

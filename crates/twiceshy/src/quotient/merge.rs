@@ -87,8 +87,8 @@ impl QuotientFilter {
         } else {
             write_merged(Stream::<u128>::new(filters, digits), writer)
         }?;
-        let adaptations = filters.iter().map(|filter| filter.adaptations);
-        merged.adaptations = adaptations.fold(0, u64::saturating_add);
+        let adaptations = filters.iter().map(|filter| filter.tally.adaptations);
+        merged.tally.adaptations = adaptations.fold(0, u64::saturating_add);
         Ok(merged)
     }
 }

@@ -127,15 +127,7 @@ pub struct QuotientFilter {
     /// Versions for claims. [`check`](Self::check) reads one after the lookup, and the caller lists
     /// the members after that. So a change that the listing misses makes the claim stale.
     versions: Versions,
-    /// Number of members, each counted as often as it was inserted.
-    len: u64,
-    /// Number of used slots that are not the first slot of their entry.
-    extra_slots: u64,
-    /// Number of entries without members. Unknown in a snapshot that is read in place.
-    tombstones: u64,
-    /// Load at which the filter doubles automatically.
-    growth: Option<f64>,
-    adaptations: u64,
+    pub(crate) tally: Tally,
     insert: Kept<Insert<'static>>,
     insert_at: Kept<InsertAt<'static>>,
 }
@@ -200,11 +192,7 @@ impl QuotientFilter {
             usage: shared.table.usage(0),
             shared,
             versions,
-            len: 0,
-            extra_slots: 0,
-            tombstones: 0,
-            growth: None,
-            adaptations: 0,
+            tally: Tally::default(),
             insert: target.keep(),
             insert_at: target.keep(),
         }
@@ -228,13 +216,10 @@ impl QuotientFilter {
 
     /// Returns the number of members, each counted as often as it was inserted.
     pub fn len(&self) -> usize {
-        usize::try_from(self.len).unwrap_or(usize::MAX)
+        usize::try_from(self.tally.len).unwrap_or(usize::MAX)
     }
 
-    /// Returns whether the filter has no members.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+    filter_traits!(@is_empty);
 
     /// Returns the share of slots that are in use. Used slots hold members or extensions.
     pub fn load(&self) -> f64 {
@@ -250,12 +235,12 @@ impl QuotientFilter {
 
     /// Returns the filter's size, load, repairs and expected false-positive rate.
     pub fn stats(&self) -> Stats {
-        let fingerprints = self.usage.used - self.extra_slots - self.tombstones;
+        let fingerprints = self.usage.used - self.tally.extra_slots - self.tally.tombstones;
         Stats {
             members: self.len(),
             memory: size_of::<Self>() as u64 + self.shared.table.bytes() + self.versions.bytes(),
             load: self.load(),
-            repairs: self.adaptations,
+            repairs: self.tally.adaptations,
             expected_rate: fingerprints as f64
                 / self.shared.table.slots() as f64
                 / f64::from(self.shared.digits.remainder).exp2(),
@@ -265,8 +250,8 @@ impl QuotientFilter {
     /// Returns the number of slots that the filter uses for each purpose.
     pub fn details(&self) -> Details {
         Details {
-            fingerprints: self.usage.used - self.extra_slots,
-            extension_slots: self.extra_slots,
+            fingerprints: self.usage.used - self.tally.extra_slots,
+            extension_slots: self.tally.extra_slots,
         }
     }
 

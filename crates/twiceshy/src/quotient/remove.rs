@@ -30,8 +30,7 @@ impl Leave {
 }
 
 impl QuotientFilter {
-    /// Removes one copy of the claim's query. `listing` must have *all* members in
-    /// [`claim.suspects()`](Claim::suspects), including the one to remove.
+    /// Removes one copy of the claim's query; see [`Adaptive::remove`](crate::Adaptive::remove).
     ///
     /// Without listed mistakes, the fingerprints of the other members stay as they are. With listed
     /// mistakes, they become as short as these mistakes allow, and tombstones are dropped. Only
@@ -82,10 +81,9 @@ impl QuotientFilter {
         self.change_exactly(claim, &listing, Some(Leave::Repairs))
     }
 
-    /// Removes one copy of a key that the caller *knows* to be a member.
-    ///
-    /// The filter can't check this: if the key is not a member but shares a member's fingerprint,
-    /// that member is lost. If the caller can list the members, [`remove`](Self::remove) is safe.
+    /// Removes one copy of a key that the caller *knows* to be a member; see
+    /// [`Dynamic::remove_trusting`](crate::Dynamic::remove_trusting). If the caller can list the
+    /// members, [`remove`](Self::remove) is safe.
     ///
     /// The repairs that this member caused may be forgotten. If it is inserted again, it may bring
     /// an old mistake back.
@@ -175,7 +173,7 @@ impl QuotientFilter {
         let Shared { digits, .. } = self.shared;
         let is_trace = |entry: Entry| entry.count == 0 || digits.count(&entry.fingerprint) > 1;
         // Extensions and tombstones take extra slots.
-        self.extra_slots > 0 && self.shared.entries_near(digits.scale(hash)).any(is_trace)
+        self.tally.extra_slots > 0 && self.shared.entries_near(digits.scale(hash)).any(is_trace)
     }
 
     /// Removes one copy of the claim's query, unless `removed` is `None`. `removed` says whether

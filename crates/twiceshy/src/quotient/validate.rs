@@ -13,7 +13,7 @@ impl QuotientFilter {
     /// # Errors
     /// An [`Invalid`] that says which invariant is broken.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let (tombstones, counted) = (self.check_invariants()?, self.tombstones);
+        let (tombstones, counted) = (self.check_invariants()?, self.tally.tombstones);
         if tombstones != counted {
             return Err(Invalid(format!("there are {tombstones} tombstones, not {counted}")));
         }
@@ -23,7 +23,7 @@ impl QuotientFilter {
     /// Validates a filter [from parts](Self::from_parts), and counts its tombstones, because the
     /// parts don't contain their number.
     pub(crate) fn validated(mut self) -> Result<Self, Invalid> {
-        self.tombstones = self.check_invariants()?;
+        self.tally.tombstones = self.check_invariants()?;
         Ok(self)
     }
 
@@ -55,14 +55,14 @@ impl QuotientFilter {
             Ok(())
         })?;
         let len = members.saturating_add(plain);
-        if len != self.len {
-            return Err(Invalid(format!("there are {len} members, not {}", self.len)));
+        if len != self.tally.len {
+            return Err(Invalid(format!("there are {len} members, not {}", self.tally.len)));
         }
         let extra = self.usage.used - entries - plain;
-        if extra != self.extra_slots {
+        if extra != self.tally.extra_slots {
             return Err(Invalid(format!(
                 "{extra} slots continue an entry, not {}",
-                self.extra_slots
+                self.tally.extra_slots
             )));
         }
         Ok(tombstones)

@@ -3,7 +3,6 @@
 use super::boxes::Spot;
 use super::layout::{RangeBox, Spelling};
 use crate::claim::Mismatch;
-use crate::fingerprint::Digits;
 use crate::hash::Scaled;
 
 /// The listed members, each with the box that contains it.
@@ -87,7 +86,7 @@ impl<'a> Account<'a> {
             let mementos = members.iter().map(|(spot, _)| spot.memento).collect();
             partitions.push(Partition { scaled, had: had(range_box), digits: most, mementos });
         }
-        distinguish(digits, &mut partitions);
+        digits.make_prefix_free(&mut partitions, |each| (each.scaled, &mut each.digits));
         let lengthened = partitions.iter().filter(|each| each.digits > each.had).count();
         let mut boxes: Vec<RangeBox> = Vec::new();
         for Partition { scaled, digits: count, mementos, .. } in partitions {
@@ -101,20 +100,5 @@ impl<'a> Account<'a> {
             range_box.mementos.sort_unstable();
         }
         Ok((boxes, lengthened))
-    }
-}
-
-/// Lengthens fingerprints until none is a prefix of another. A fingerprint covers only neighbours
-/// in the sorted order, so one pass in each direction is enough.
-fn distinguish(digits: Digits, partitions: &mut [Partition]) {
-    let pairs = partitions.len().saturating_sub(1);
-    for index in (0..pairs).chain((0..pairs).rev()) {
-        let [one, other] = [&partitions[index], &partitions[index + 1]];
-        let different = digits.to_tell_apart(one.scaled, other.scaled).expect("two partitions");
-        let (shorter, longer) = (one.digits.min(other.digits), one.digits.max(other.digits));
-        if shorter < different && shorter < longer {
-            let at = if one.digits == shorter { index } else { index + 1 };
-            partitions[at].digits = longer.min(different);
-        }
     }
 }

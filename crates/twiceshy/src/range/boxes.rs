@@ -1,9 +1,9 @@
 //! The table that stores a range filter's boxes.
 
 use super::layout::{RangeBox, Spelling};
-use crate::bits::machine::{AnyShape, Machine, Operation};
+use crate::bits::machine::{AnyShape, dispatched};
 use crate::hash::Scaled;
-use crate::table::{Budget, Editor, Kind, QuotientTable, Slot, TableFull, Usage};
+use crate::table::{Budget, Editor, Kind, QuotientTable, Slot, TableFull, Usage, rewrite};
 use crate::{Hash, fingerprint::Fingerprint};
 use core::ops::{Deref, Range};
 
@@ -120,7 +120,7 @@ impl Boxes {
             return 0;
         }
         // At the greatest age, all boxes of the quotient match.
-        let run = self.find(scaled, self.spelling.greatest_age());
+        let run = find(self, scaled, self.spelling.greatest_age());
         let remainder = scaled.leading(self.spelling.digits.remainder);
         let firsts = self.table.entries(run).map(|entry| self.table.value(entry.start));
         let covering = firsts.filter(|&first| self.spelling.begins_with(first, remainder));
@@ -137,7 +137,8 @@ impl Boxes {
             boxes.iter().flat_map(|range_box| self.spelling.slots(range_box)).collect();
         let range = &group.slots;
         let needed = self.usage.used + slots.len() as u64 - (range.end - range.start);
-        while self.editor().rewrite(group.cell.quotient(), range.clone(), &slots).is_err() {
+        let quotient = group.cell.quotient();
+        while rewrite(&mut self.editor(), quotient, range.clone(), &slots).is_err() {
             // A longer tail helps if the table has enough free slots, but not where these boxes
             // need them.
             if needed > self.table.slots() || !self.editor().lengthen_tail() {
@@ -165,12 +166,6 @@ impl Shared {
         self.spelling.digits.scale(partition)
     }
 
-    /// Returns the slots of all boxes that begin with the remainder that a partition has at this
-    /// age.
-    fn find(&self, scaled: Scaled, age: u32) -> Range<u64> {
-        self.table.target().run(Find(self, scaled, age))
-    }
-
     /// Returns the fingerprint of all partitions that have the same remainder as `scaled` at this
     /// age.
     pub(super) fn cell(&self, scaled: Scaled, age: u32) -> Fingerprint {
@@ -180,7 +175,7 @@ impl Shared {
     /// Returns the boxes whose fingerprints begin with the remainder that a partition has at this
     /// age.
     pub(super) fn group_of(&self, scaled: Scaled, age: u32) -> BoxGroup {
-        let mut slots = self.find(scaled, age);
+        let mut slots = find(self, scaled, age);
         let mut boxes = Vec::new();
         for entry in self.table.entries(slots.clone()) {
             let range_box = self.read(scaled.quotient, entry.clone());
@@ -231,16 +226,12 @@ impl Shared {
     }
 }
 
-struct Find<'a>(&'a Shared, Scaled, u32);
-
-impl Operation for Find<'_> {
-    type Argument = ();
-    type Output = Range<u64>;
-    type Shapes = AnyShape;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Range<u64> {
-        let Self(Shared { table, spelling, .. }, scaled, age) = self;
+dispatched! {
+    /// Returns the slots of all boxes that begin with the remainder that a partition has at this
+    /// age.
+    fn find<'a>(boxes: &'a Shared, scaled: Scaled, age: u32) -> Range<u64>
+    => boxes.table.target(), AnyShape, |machine| {
+        let Shared { table, spelling, .. } = boxes;
         let remainder = spelling.digits_at(age).digit(scaled.fraction, 0);
         table.minirun(machine, scaled.quotient, remainder, spelling.bits_after(age))
     }

@@ -4,7 +4,7 @@ use super::account::Account;
 use super::boxes::{BoxGroup, Boxes, Piece, Spot};
 use super::layout::RangeBox;
 use super::{AdaptiveRangeFilter, Claim, Listing, MOST_REPAIRED, MementoFilter, RangeKey};
-use crate::bits::machine::{Machine, Operation};
+use crate::bits::machine::dispatched;
 use crate::error::{InsertError, RemoveError};
 use crate::hash::Scaled;
 use crate::table::{Inserted, RangeWidths, TableFull};
@@ -138,15 +138,14 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
 
 impl Boxes {
     pub(super) fn insert(&mut self, spot: Spot) -> Result<(), InsertError> {
-        let target = self.table.target();
-        if target.run(InsertNewBox(self, spot)) {
+        if insert_new_box(self, spot) {
             self.len += 1;
             return Ok(());
         }
         self.insert_near_others(spot)
     }
 
-    /// Inserts a member when [`InsertNewBox`] can't, because there are other boxes with its
+    /// Inserts a member when [`insert_new_box`] can't, because there are other boxes with its
     /// quotient and remainder, or because there is no room nearby.
     fn insert_near_others(&mut self, spot: Spot) -> Result<(), InsertError> {
         let scaled = self.scale(spot.partition);
@@ -201,18 +200,13 @@ impl Boxes {
     }
 }
 
-/// Inserts a member as a new box, unless there are boxes with its quotient and remainder. Returns
-/// whether the member was inserted.
-struct InsertNewBox<'a>(&'a mut Boxes, Spot);
-
-impl Operation for InsertNewBox<'_> {
-    type Argument = ();
-    type Output = bool;
-    type Shapes = RangeWidths;
-
+dispatched! {
+    /// Inserts a member as a new box, unless there are boxes with its quotient and remainder.
+    /// Returns whether the member was inserted.
     #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
-        let Self(boxes, Spot { partition, memento }) = self;
+    fn insert_new_box<'a>(boxes: &'a mut Boxes, spot: Spot) -> bool
+    => boxes.table.target(), RangeWidths, |machine| {
+        let Spot { partition, memento } = spot;
         let (spelling, mut table) = (boxes.spelling, boxes.editor());
         let scaled = spelling.digits.scale(partition);
         let remainder = scaled.leading(spelling.digits.remainder);

@@ -7,7 +7,7 @@ use super::layout::Spelling;
 use super::{MOST_PARTITIONS, MementoFilter, RangeKey};
 use crate::Hash;
 use crate::batch::{self, Lookup};
-use crate::bits::machine::{Machine, Operation};
+use crate::bits::machine::{Machine, dispatched};
 use crate::hash::Scaled;
 use crate::table::{Budget, Evidence, Kind, Place, RangeWidths, Slot, Wanted, Window};
 use core::ops::{Bound, RangeBounds, RangeInclusive};
@@ -44,7 +44,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
                         K::numbers(range).and_then(|numbers| self.partitions.pair(&numbers));
                     *pair = found.unwrap_or(NO_PAIR);
                 }
-                self.boxes.have_any(pairs, maybe);
+                have_any(&self.boxes, pairs, maybe);
                 for ((pair, range), maybe) in pairs.iter().zip(ranges).zip(maybe) {
                     if *pair == NO_PAIR {
                         *maybe = K::numbers(range).is_some_and(|each| self.may_contain(&each));
@@ -78,32 +78,19 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     }
 }
 
-/// Looks up two pieces. Returns `None` if scanning their lines is not enough to decide.
-struct Ask<'a>(&'a Shared, [Piece; 2]);
-
-impl Operation for Ask<'_> {
-    type Argument = ();
-    type Output = Option<bool>;
-    type Shapes = RangeWidths;
-
+dispatched! {
+    /// Looks up two pieces. Returns `None` if scanning their lines is not enough to decide.
     #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Option<bool> {
-        let Self(boxes, pair) = self;
+    fn ask<'a>(boxes: &'a Shared, pair: [Piece; 2]) -> Option<bool>
+    => boxes.table.target(), RangeWidths, |machine| {
         boxes.ask::<M, SHAPE>(machine, pair.map(|piece| boxes.begin::<SHAPE>(piece)))
     }
 }
 
-/// Looks up many pairs of pieces.
-struct HaveAny<'a>(&'a Shared, &'a [[Piece; 2]], &'a mut [bool]);
-
-impl Operation for HaveAny<'_> {
-    type Argument = ();
-    type Output = ();
-    type Shapes = RangeWidths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) {
-        let Self(boxes, pairs, maybe) = self;
+dispatched! {
+    /// Answers like [`Shared::has_any`] for many pairs. All of `maybe` must be false at first.
+    fn have_any<'a>(boxes: &'a Shared, pairs: &'a [[Piece; 2]], maybe: &'a mut [bool]) -> ()
+    => boxes.table.target(), RangeWidths, |machine| {
         batch::answer(&Steps::<_, SHAPE> { machine, boxes }, pairs, maybe);
     }
 }
@@ -162,20 +149,13 @@ impl Wanted for Wants {
 impl Shared {
     /// Returns whether one of two pieces may contain a member.
     pub(super) fn has_any(&self, pair: [Piece; 2]) -> bool {
-        let answer = self.table.target().run(Ask(self, pair));
+        let answer = ask(self, pair);
         answer.unwrap_or_else(|| self.look_closely(pair, &mut self.budget.of_many(2)))
     }
 
     /// Answers like [`has_any`](Self::has_any), within a budget of lines to read.
     fn has_any_within(&self, pair: [Piece; 2], budget: &mut Budget) -> bool {
-        let answer = self.table.target().run(Ask(self, pair));
-        answer.unwrap_or_else(|| self.look_closely(pair, budget))
-    }
-
-    /// Answers like [`has_any`](Self::has_any) for many pairs. All of `maybe` must be false at
-    /// first.
-    fn have_any(&self, pairs: &[[Piece; 2]], maybe: &mut [bool]) {
-        self.table.target().run(HaveAny(self, pairs, maybe));
+        ask(self, pair).unwrap_or_else(|| self.look_closely(pair, budget))
     }
 
     /// Starts a lookup of a piece: prefetches its lines.
@@ -189,7 +169,7 @@ impl Shared {
         Probe { place, remainder: scaled.leading(self.spelling.digits.remainder), least, most }
     }
 
-    /// Scans the lines of two pieces, and answers like [`Ask`].
+    /// Scans the lines of two pieces, and answers like the function [`ask`].
     #[inline(always)]
     fn ask<M: Machine, const SHAPE: u32>(&self, machine: M, probes: [Probe; 2]) -> Option<bool> {
         let Self { table, spelling, .. } = self;
@@ -213,7 +193,7 @@ impl Shared {
     fn ask_on(&self, probe: Probe, evidence: Evidence) -> Option<bool> {
         let (is_present, is_unsure) = evidence.flags();
         if is_unsure && evidence.goes_on() {
-            return self.table.target().run(AskAcross(self, probe));
+            return ask_across(self, probe);
         }
         (!is_unsure).then_some(is_present)
     }
@@ -221,7 +201,7 @@ impl Shared {
     /// Returns whether one of two pieces may contain a member, by looking at each slot.
     #[inline(never)]
     fn look_closely(&self, [one, other]: [Piece; 2], budget: &mut Budget) -> bool {
-        let mut look = |piece| self.table.target().run(LookClosely(self, piece, budget));
+        let mut look = |piece| search_run(self, piece, budget);
         look(one) || (other.partition != one.partition && look(other))
     }
 
@@ -258,17 +238,11 @@ impl Shared {
     }
 }
 
-/// Scans for one probe whose run may continue in the next line.
-struct AskAcross<'a>(&'a Shared, Probe);
-
-impl Operation for AskAcross<'_> {
-    type Argument = ();
-    type Output = Option<bool>;
-    type Shapes = RangeWidths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> Option<bool> {
-        let Self(Shared { table, spelling, .. }, probe) = self;
+dispatched! {
+    /// Scans for one probe whose run may continue in the next line.
+    fn ask_across<'a>(boxes: &'a Shared, probe: Probe) -> Option<bool>
+    => boxes.table.target(), RangeWidths, |machine| {
+        let Shared { table, spelling, .. } = boxes;
         let wants = Wants(*spelling, probe);
         let evidence = table.scan_across_for::<M, SHAPE>(machine, probe.place, wants);
         let (is_present, is_unsure) = evidence.flags();
@@ -276,18 +250,11 @@ impl Operation for AskAcross<'_> {
     }
 }
 
-/// Searches the run of a piece slot by slot. In an invalid table, where the run is missing or too
-/// long, the answer is `true`.
-struct LookClosely<'a>(&'a Shared, Piece, &'a mut Budget);
-
-impl Operation for LookClosely<'_> {
-    type Argument = ();
-    type Output = bool;
-    type Shapes = RangeWidths;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, (): ()) -> bool {
-        let Self(boxes, piece, budget) = self;
+dispatched! {
+    /// Searches the run of a piece slot by slot. In an invalid table, where the run is missing or
+    /// too long, the answer is `true`.
+    fn search_run<'a>(boxes: &'a Shared, piece: Piece, budget: &'a mut Budget) -> bool
+    => boxes.table.target(), RangeWidths, |machine| {
         let Shared { table, spelling, .. } = boxes;
         let scaled = boxes.scale(piece.partition);
         let remainder = scaled.leading(spelling.digits.remainder);

@@ -29,6 +29,7 @@ pub use query::Partitions;
 
 use crate::builder::{Builder, PLANNED_LOAD};
 use crate::claim::Versions;
+use crate::traits::filter_traits;
 use crate::{Hash, Secret, Stats};
 use boxes::{Boxes, Shared, Spot};
 use core::fmt;
@@ -161,10 +162,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
         self.boxes.len as usize
     }
 
-    /// Returns whether the filter has no members.
-    pub fn is_empty(&self) -> bool {
-        self.boxes.len == 0
-    }
+    filter_traits!(@is_empty);
 
     /// Returns the share of the slots in use.
     pub fn load(&self) -> f64 {

@@ -2,9 +2,7 @@
 
 use super::SnapshotError;
 use super::kind::Kind;
-use super::sections::{
-    Bytes, HASH_SCHEME, SecretRecord, VERSION, sealed, secret_section, table_of,
-};
+use super::sections::{Bytes, HASH_SCHEME, SecretRecord, VERSION, sealed, secret_section};
 use crate::Secret;
 use crate::bits::memory::{LINE, Lines};
 use crate::error::Invalid;
@@ -99,7 +97,7 @@ impl Header {
         secret: SecretRecord<'_>,
     ) -> Self {
         let mut checksum = crc32fast::Hasher::new();
-        checksum.update(table_of(lines));
+        checksum.update(lines.as_ref());
         checksum.update(&[0; LINE]);
         let (lines, table_checksum) = (lines.len(), checksum.finalize());
         let header =
@@ -185,7 +183,7 @@ impl Header {
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError> {
         writer.write_all(&self.to_bytes())?;
-        writer.write_all(table_of(lines))?;
+        writer.write_all(lines.as_ref())?;
         writer.write_all(&[0; LINE])?;
         if let Some(section) = secret_section(secret) {
             writer.write_all(&*section)?;

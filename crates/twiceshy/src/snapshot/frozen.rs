@@ -7,7 +7,7 @@ use super::kind::Kind;
 use super::sections::SecretRecord;
 use super::stream::{Input, Table};
 use super::verbs::InMemory;
-use crate::bits::memory::{AlignedBytes, LINE, Source};
+use crate::bits::memory::{LINE, Lines, Source};
 use crate::traits::filter_traits;
 use crate::{Filter, Hash, Key, Keyed, QuotientFilter, Secret, Stats, quotient::Parameters};
 use core::fmt;
@@ -32,18 +32,7 @@ use std::sync::Arc;
 /// limit only in a cluster of more than 2^16 lines. [`validate`](Self::validate) checks whether the
 /// filter is valid.
 ///
-/// # Examples
-/// ```
-/// use twiceshy::{Frozen, Keyed, KeyedSnapshot, SecretMode, YesNoFilter};
-/// # let path = std::env::temp_dir().join(format!("twiceshy-frozen-{}", std::process::id()));
-/// let list = YesNoFilter::builder().build_keyed::<str, _>(&["evil.example"], &["good.example"])?;
-/// list.save(&path, SecretMode::Include)?;
-///
-/// let frozen = Keyed::<str, Frozen<YesNoFilter>>::open(&path, None)?;
-/// assert!(frozen.contains("evil.example") && !frozen.contains("good.example"));
-/// # std::fs::remove_file(path)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// [`MappedFile`](crate::snapshot::MappedFile) has an example.
 pub struct Frozen<F: InPlace> {
     /// A filter with shared, unchecked lines. It must never be changed.
     filter: F,
@@ -113,9 +102,7 @@ impl<F: InPlace + Filter> Frozen<F> {
         self.filter.contains(hash)
     }
 
-    /// Looks up many hashes: clears `answers`, and then pushes the answer of
-    /// [`contains`](Self::contains) for each hash. This is several times as fast as single lookups
-    /// if the filter is larger than the cache.
+    /// Looks up many hashes; see [`Filter::contains_many`].
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         self.filter.contains_many(hashes, answers);
     }
@@ -139,10 +126,7 @@ impl<F: InPlace + Filter> Frozen<F> {
         self.filter.len()
     }
 
-    /// Returns whether the filter has no members.
-    pub fn is_empty(&self) -> bool {
-        self.filter.is_empty()
-    }
+    filter_traits!(@is_empty);
 }
 
 impl Frozen<QuotientFilter> {
@@ -170,12 +154,13 @@ impl<F: InPlace> Table for Frozen<F> {
     ) -> Result<(Self, Option<Secret>), SnapshotError> {
         let (start, header) = input.read_header::<F>()?;
         let expected = input.end_of(&header);
-        let size = usize::try_from(header.total_size()).ok();
-        let bytes = size.and_then(AlignedBytes::zeroed);
-        let mut bytes = bytes.ok_or_else(|| io::Error::from(ErrorKind::OutOfMemory))?;
-        bytes.as_mut()[..SIZE].copy_from_slice(&start);
-        input.fill(&mut bytes.as_mut()[SIZE..], expected)?;
-        Self::of_bytes(Arc::new(bytes), secret)
+        // Every section is made of whole lines.
+        let lines = usize::try_from(header.total_size() / LINE as u64).ok();
+        let lines = lines.and_then(Lines::zeroed);
+        let mut lines = lines.ok_or_else(|| io::Error::from(ErrorKind::OutOfMemory))?;
+        lines.bytes_mut()[..SIZE].copy_from_slice(&start);
+        input.fill(&mut lines.bytes_mut()[SIZE..], expected)?;
+        Self::of_bytes(Arc::new(lines), secret)
     }
 }
 

@@ -73,18 +73,10 @@
 //! | 64 | 8 | repairs | repairs; 0 for a plain filter | the requested rate, a 64-bit floating-point number | repairs |
 //! | 88 | 8 | load at which the filter doubles automatically, a 64-bit floating-point number, or 0 | | 4 bytes: the user's label | |
 //!
-//! **Quotient filters.** A table of s slots has ⌈(s + 4·⌊√s⌋ + 64) / lanes⌉ lines. Each line stores
-//! slots of w bits in this layout, where bit 0 is the lowest bit of the first byte:
-//!
-//! ```text
-//! bit 0      8            8+L        8+2L         8+3L                     8+3L+L·w
-//!     ┌──────┬────────────┬──────────┬────────────┬────────┬────────┬─┄┄─┬──────────┐
-//!     │ spill│ occupied   │ runend   │ extension  │ slot 0 │ slot 1 │    │ slot L-1 │
-//!     └──────┴────────────┴──────────┴────────────┴────────┴────────┴─┄┄─┴──────────┘
-//!       L = ⌊504 / (3 + w)⌋ lanes, at most 56. Bits after the last slot are 0.
-//! ```
-//!
-//! `src/table/mod.rs` explains the planes, and `src/quotient/entry.rs` how slots encode entries.
+//! **Quotient filters.** A table of s slots has ⌈(s + 4·⌊√s⌋ + 64) / L⌉ lines. Each line stores
+//! L = ⌊504 / (3 + w)⌋ slots, at most 56. `src/table/block.rs` draws a line, `src/table/mod.rs`
+//! explains its planes, and `src/quotient/entry.rs` how slots encode entries. Bits after the last
+//! slot are 0.
 //!
 //! **Range filters** have the same lines, and up to three times as many: the tail grows where boxes
 //! are long. `src/range/layout.rs` explains how slots encode boxes. The hash of a member is the hash
@@ -96,19 +88,12 @@
 //! to a whole word, the blocks, and zeros up to a whole line. `src/list/fixed/block.rs` explains a
 //! block, and `src/list/fixed/lookup.rs` how remainders are computed from hashes.
 //!
-//! **Telescoping and extension filters** have a code instead of the extension plane:
-//!
-//! ```text
-//! bit 0      8            8+L        8+2L    8+2L+C                    8+2L+C+L·w
-//!     ┌──────┬────────────┬──────────┬───────┬────────┬────────┬─┄┄─┬──────────┐
-//!     │ spill│ occupied   │ runend   │ code  │ slot 0 │ slot 1 │    │ slot L-1 │
-//!     └──────┴────────────┴──────────┴───────┴────────┴────────┴─┄┄─┴──────────┘
-//!       L = ⌊64·504 / (64·(2 + w) + c)⌋ lanes, at most 56; C = 504 − L·(2 + w), at most 120
-//! ```
-//!
-//! `src/telescoping/coder.rs` and `scheme.rs` explain codes. A plain quotient filter has neither
-//! codes nor repairs: *c*, the probability and the numbers of repairs are 0, and its lines have
-//! ⌊504 / (2 + w)⌋ lanes, at most 56. These snapshots can't be read in place.
+//! **Telescoping and extension filters** have a code of C bits instead of the extension plane. There
+//! are L = ⌊64·504 / (64·(2 + w) + c)⌋ slots per line, at most 56, and C = 504 − L·(2 + w), at most
+//! 120. `src/telescoping/coder.rs` and `scheme.rs` explain codes. A plain quotient filter has
+//! neither codes nor repairs: *c*, the probability and the numbers of repairs are 0, its lines have
+//! ⌊504 / (2 + w)⌋ slots, at most 56, and unused bits come before the slots. These snapshots can't be
+//! read in place.
 //!
 //! **Adaptive Bloom filters and lists that can change** have several parts, which are packed into the
 //! table one after another and followed by zeros up to a whole line. There is only one way to pack a

@@ -99,11 +99,6 @@ pub(super) fn secret_section(record: SecretRecord<'_>) -> Option<Zeroizing<[u8; 
     Some(section)
 }
 
-/// Returns the bytes of a table, without the line of zeros that follows it.
-pub(super) fn table_of(lines: &Lines) -> &[u8] {
-    &lines.bytes()[..lines.len() * LINE]
-}
-
 /// Checks that unused bytes are 0, and returns the message `otherwise` if they are not.
 pub(super) fn check_zeros(bytes: &[u8], otherwise: &str) -> Result<(), SnapshotError> {
     if bytes.iter().all(|&byte| byte == 0) {

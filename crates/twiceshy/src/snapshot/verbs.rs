@@ -17,19 +17,7 @@ use std::sync::Arc;
 /// Filters that know the secret of their keys have a [`KeyedSnapshot`] instead. A filter of hashes
 /// has no secret: reading ignores a secret in the snapshot and its mark, and writing omits both.
 ///
-/// # Examples
-/// ```
-/// use twiceshy::{QuotientFilter, Hash, Snapshot};
-/// # let path = std::env::temp_dir().join(format!("twiceshy-doc-{}", std::process::id()));
-/// let mut filter = QuotientFilter::builder().slots(1000).build()?;
-/// filter.insert(Hash::from_u128(7 << 100))?;
-/// filter.save(&path)?;
-///
-/// let filter = QuotientFilter::open(&path)?;
-/// assert!(filter.contains(Hash::from_u128(7 << 100)));
-/// # std::fs::remove_file(path)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// The [module](crate::snapshot) has an example.
 pub trait Snapshot: Stream {
     /// Writes a [snapshot](crate::snapshot).
     ///

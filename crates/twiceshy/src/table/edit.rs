@@ -8,16 +8,6 @@ use crate::bits::machine::{AnyShape, Machine, dispatched};
 use core::ops::Range;
 
 impl Editor<'_> {
-    /// Calls [`replace`](Self::replace), compiled for this machine's instructions.
-    pub(crate) fn rewrite(
-        &mut self,
-        quotient: u64,
-        range: Range<u64>,
-        slots: &[Slot],
-    ) -> Result<(), TableFull> {
-        rewrite(self, quotient, range, slots)
-    }
-
     /// Replaces the slots `range` of the run of `quotient` with `slots`. If it fails, the table is
     /// unchanged.
     ///
@@ -112,7 +102,8 @@ impl Editor<'_> {
 }
 
 dispatched! {
-    fn rewrite<'e, 'a>(
+    /// Replaces slots as [`Editor::replace`] does.
+    pub(crate) fn rewrite<'e, 'a>(
         table: &'e mut Editor<'a>,
         quotient: u64,
         range: Range<u64>,

@@ -58,9 +58,10 @@ pub(crate) use block::{
     BareShapes, CodedShapes, MOST_CODE_BITS, Place, RangeWidths, SLOTS, Shape, USUAL_CODE_BITS,
     WIDTHS, Widths,
 };
+pub(crate) use edit::rewrite;
 pub(crate) use insert::Inserted;
 pub(crate) use locate::{Budget, Spot};
-pub(crate) use read::{BlockReader, First, Reader, Stored};
+pub(crate) use read::{BlockReader, First, Stored};
 pub(crate) use scan::{Equal, Evidence, Scan, Wanted, Window};
 pub(crate) use words::{Kind, Slot};
 pub(crate) use write::TableWriter;

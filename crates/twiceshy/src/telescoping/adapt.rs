@@ -11,13 +11,10 @@ use crate::members::merged;
 use crate::{Claim, Listing, Member};
 
 impl<S: CodedScheme> CodedFilter<S> {
-    /// Repairs a mistake, so that the filter answers "absent" to the claim's query right
-    /// afterwards.
+    /// Repairs a mistake; see [`Adaptive::adapt`](crate::Adaptive::adapt).
     ///
-    /// The query must not be a member, and `listing` must contain *all* members in
-    /// [`claim.suspects()`](Claim::suspects). If the block's code is full, the filter forgets other
-    /// repairs of the block, and [counts](super::Details::forgotten) them. Repairing a mistake
-    /// again is not an error.
+    /// If the block's code is full, the filter forgets other repairs of the block, and
+    /// [counts](super::Details::forgotten) them. Repairing a mistake again is not an error.
     ///
     /// # Errors
     /// If the claim is stale, if the listed members don't match the entries, if the query is one of

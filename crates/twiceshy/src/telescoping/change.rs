@@ -3,7 +3,7 @@
 use super::iter::{entries, run};
 use super::scheme::{CodedScheme, Scheme, Symbol};
 use super::{CodedFilter, LocatedEntry};
-use crate::bits::machine::{AnyShape, Keepable, Machine, Operation};
+use crate::bits::machine::{AnyShape, dispatched, kept};
 use crate::error::{InsertError, RemoveError};
 use crate::hash::Scaled;
 use crate::table::{Editor, Inserted, Place, Spot, TableFull};
@@ -214,8 +214,8 @@ pub(super) fn forget<S: Scheme>(
 }
 
 impl<S: Scheme> CodedFilter<S> {
-    /// Removes one copy of a key that the caller *knows* to be a member. If it is not a member, a
-    /// different member that shares its fingerprint may be lost.
+    /// Removes one copy of a key that the caller *knows* to be a member; see
+    /// [`Dynamic::remove_trusting`](crate::Dynamic::remove_trusting).
     ///
     /// # Errors
     /// [`RemoveError::Absent`] if the key is certainly not a member; [`RemoveError::Ambiguous`] if
@@ -250,15 +250,14 @@ impl<S: Scheme> CodedFilter<S> {
 
     /// Removes an entry from the table, without changing any code.
     pub(super) fn take(&mut self, entry: LocatedEntry) {
-        self.shared.table.target().run(Take(self.editor(), entry));
+        take(&mut self.editor(), entry);
         self.versions.bump(self.home(entry.quotient).block() as u64);
     }
 }
 
 impl<S: CodedScheme> CodedFilter<S> {
-    /// Removes one copy of the claim's query. `listing` must contain all members in
-    /// [`claim.suspects()`](Claim::suspects), including the one to remove. Ignores listed mistakes,
-    /// and keeps the repairs of other entries.
+    /// Removes one copy of the claim's query; see [`Adaptive::remove`](crate::Adaptive::remove).
+    /// Ignores listed mistakes, and keeps the repairs of other entries.
     ///
     /// # Errors
     /// If the query is not listed, if the claim is stale, or if the listed members are not those of
@@ -281,23 +280,13 @@ impl<S: CodedScheme> CodedFilter<S> {
     }
 }
 
-/// Inserts a member within one cache line if possible, and otherwise with [`InsertAt`]. Returns
-/// `false` and inserts nothing if the block's code isn't 0, because it may need a symbol for the
-/// member.
-pub(super) struct Insert<'a, S: Scheme>(&'a mut CodedFilter<S>);
+kept! {
+    /// Inserts a member within one cache line if possible, and otherwise with [`InsertAt`].
+    /// Returns `false` and inserts nothing if the block's code isn't 0, because it may need a
+    /// symbol for the member.
+    pub(super) struct Insert<'a, S: Scheme>(filter: &'a mut CodedFilter<S>);
 
-impl<S: Scheme> Keepable for Insert<'static, S> {
-    type On<'a> = Insert<'a, S>;
-}
-
-impl<S: Scheme> Operation for Insert<'_, S> {
-    type Argument = Hash;
-    type Output = Result<bool, TableFull>;
-    type Shapes = S::Shapes;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> Self::Output {
-        let Self(filter) = self;
+    fn run(hash: Hash) -> Result<bool, TableFull> => S::Shapes, |machine| {
         let scaled = filter.shared.coding.digits.scale(hash);
         let home = filter.shared.table.home::<SHAPE>(scaled.quotient);
         filter.shared.table.prefetch_across::<SHAPE>(home);
@@ -319,26 +308,14 @@ impl<S: Scheme> Operation for Insert<'_, S> {
     }
 }
 
-/// Appends a value to the run of a quotient. If a spot in the home block is given, the block has no
-/// unused slot after it. Otherwise searches for the position.
-pub(super) struct InsertAt<'a, S: Scheme>(&'a mut CodedFilter<S>);
+kept! {
+    /// Appends a value to the run of a quotient. If a spot in the home block is given, the block has
+    /// no unused slot after it. Otherwise searches for the position.
+    pub(super) struct InsertAt<'a, S: Scheme>(filter: &'a mut CodedFilter<S>);
 
-impl<S: Scheme> Keepable for InsertAt<'static, S> {
-    type On<'a> = InsertAt<'a, S>;
-}
-
-impl<S: Scheme> Operation for InsertAt<'_, S> {
-    type Argument = (Place, Option<Spot>, u64);
-    type Output = Result<(), TableFull>;
-    type Shapes = S::Shapes;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(
-        self,
-        machine: M,
-        (home, spot, value): Self::Argument,
-    ) -> Self::Output {
-        let mut table = self.0.editor();
+    fn run((home, spot, value): (Place, Option<Spot>, u64)) -> Result<(), TableFull>
+    => S::Shapes, |machine| {
+        let mut table = filter.editor();
         match spot {
             Some(spot) => {
                 table.insert_at::<M, SHAPE>(machine, home, spot, home.next_block(), value)
@@ -348,15 +325,9 @@ impl<S: Scheme> Operation for InsertAt<'_, S> {
     }
 }
 
-struct Take<'a>(Editor<'a>, LocatedEntry);
-
-impl Operation for Take<'_> {
-    type Argument = ();
-    type Output = ();
-    type Shapes = AnyShape;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(mut self, machine: M, (): ()) {
-        self.0.take_entry(machine, self.1.quotient, self.1.position);
+dispatched! {
+    fn take<'e, 'a>(table: &'e mut Editor<'a>, entry: LocatedEntry) -> ()
+    => table.target(), AnyShape, |machine| {
+        table.take_entry(machine, entry.quotient, entry.position);
     }
 }

@@ -9,7 +9,7 @@ use super::iter::run;
 use super::scheme::{CodedScheme, FewDigits, Scheme};
 use super::{CodedFilter, Shared};
 use crate::batch::{self, Lookup};
-use crate::bits::machine::{Keepable, Machine, Operation, dispatched};
+use crate::bits::machine::{Machine, dispatched, kept};
 use crate::claim::Cells;
 use crate::fingerprint::Digits;
 use crate::hash::Scaled;
@@ -24,9 +24,7 @@ impl<S: Scheme> CodedFilter<S> {
         self.shared.contains(hash)
     }
 
-    /// Looks up many hashes: clears `maybe`, and then pushes the answer of
-    /// [`contains`](Self::contains) for each hash. This is several times as fast as single lookups
-    /// if the filter is larger than the cache.
+    /// Looks up many hashes; see [`Filter::contains_many`](crate::Filter::contains_many).
     pub fn contains_many(&self, hashes: &[Hash], maybe: &mut Vec<bool>) {
         batch::fill_answers(maybe, hashes.len(), |maybe| {
             (self.shared.lookups.contains_many)(&self.shared, hashes, maybe);
@@ -164,23 +162,13 @@ struct Begun {
     fraction: u128,
 }
 
-/// Looks up a hash in one line, and [more closely](LookClosely) if that is not enough. The variant
-/// with `CODED` handles lines whose repairs changed slots. The variant without `CODED` calls it for
-/// such lines, so that its own code stays short.
-pub(super) struct Contains<'a, S: Scheme, const CODED: bool>(&'a Shared<S>);
+kept! {
+    /// Looks up a hash in one line, and [more closely](LookClosely) if that is not enough. The
+    /// variant with `CODED` handles lines whose repairs changed slots. The variant without `CODED`
+    /// calls it for such lines, so that its own code stays short.
+    pub(super) struct Contains<'a, S: Scheme; const CODED: bool>(shared: &'a Shared<S>);
 
-impl<S: Scheme, const CODED: bool> Keepable for Contains<'static, S, CODED> {
-    type On<'a> = Contains<'a, S, CODED>;
-}
-
-impl<S: Scheme, const CODED: bool> Operation for Contains<'_, S, CODED> {
-    type Argument = Hash;
-    type Output = bool;
-    type Shapes = S::Shapes;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
-        let Self(shared) = self;
+    fn run(hash: Hash) -> bool => S::Shapes, |machine| {
         let unmixed = shared.coding.digits.multiply(hash);
         let place = shared.table.home::<SHAPE>(unmixed.quotient());
         if CODED {
@@ -203,22 +191,13 @@ impl<S: Scheme, const CODED: bool> Operation for Contains<'_, S, CODED> {
     }
 }
 
-/// Looks up a hash that one line doesn't decide. If the whole run is in the line of its home,
-/// decodes the code. Otherwise looks at two lines, and walks through the run if that is not enough.
-pub(super) struct LookClosely<'a, S: Scheme>(&'a Shared<S>);
+kept! {
+    /// Looks up a hash that one line doesn't decide. If the whole run is in the line of its home,
+    /// decodes the code. Otherwise looks at two lines, and walks through the run if that is not
+    /// enough.
+    pub(super) struct LookClosely<'a, S: Scheme>(shared: &'a Shared<S>);
 
-impl<S: Scheme> Keepable for LookClosely<'static, S> {
-    type On<'a> = LookClosely<'a, S>;
-}
-
-impl<S: Scheme> Operation for LookClosely<'_, S> {
-    type Argument = Hash;
-    type Output = bool;
-    type Shapes = S::Shapes;
-
-    #[inline(always)]
-    fn run<M: Machine, const SHAPE: u32>(self, machine: M, hash: Hash) -> bool {
-        let Self(shared) = self;
+    fn run(hash: Hash) -> bool => S::Shapes, |machine| {
         let (table, coding, begun) = (&shared.table, &shared.coding, shared.begin::<SHAPE>(hash));
         let code = table.code::<SHAPE>(begun.place);
         if code != 0

@@ -262,10 +262,7 @@ impl<S: Scheme> CodedFilter<S> {
         self.usage.used as usize
     }
 
-    /// Returns whether the filter has no members.
-    pub fn is_empty(&self) -> bool {
-        self.usage.used == 0
-    }
+    filter_traits!(@is_empty);
 
     /// Returns the number of slots.
     pub fn slots(&self) -> u64 {

@@ -15,8 +15,7 @@ impl YesNoFilter {
         contains(self, hash)
     }
 
-    /// Looks up many hashes: clears `answers`, and then pushes one answer per hash. This is several
-    /// times as fast as single lookups if the filter is larger than the cache.
+    /// Looks up many hashes; see [`Filter::contains_many`](crate::Filter::contains_many).
     pub fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         batch::fill_answers(answers, hashes.len(), |answers| contains_many(self, hashes, answers));
     }

@@ -144,10 +144,7 @@ impl YesNoFilter {
         self.tally.yes as usize
     }
 
-    /// Returns whether the yes list is empty.
-    pub fn is_empty(&self) -> bool {
-        self.tally.yes == 0
-    }
+    filter_traits!(@is_empty);
 
     /// Returns the filter's number of members, memory use and expected error. Members are the keys
     /// of the yes list. The filter is always full, and never needs repairs.

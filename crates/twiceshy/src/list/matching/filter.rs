@@ -60,8 +60,8 @@ impl MatchingFilter {
         found
     }
 
-    /// Looks up many lines: clears `answers`, and then pushes one answer per line. This is several
-    /// times as fast as single lookups if the filter is larger than the cache.
+    /// Looks up many lines, as [`Filter::contains_many`](crate::Filter::contains_many) looks up
+    /// hashes.
     pub fn contains_many<L: AsRef<[u8]>>(&self, lines: &[L], answers: &mut Vec<bool>) {
         let (mut hashes, mut ends) = (Vec::new(), Vec::with_capacity(lines.len()));
         for line in lines {

@@ -7,6 +7,7 @@ use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, bad_header};
 use crate::snapshot::frozen::InPlace;
 use crate::snapshot::kind::Kind;
+use crate::traits::forward;
 use crate::{QuotientFilter, quotient::Parameters};
 
 impl Describe for QuotientFilter {
@@ -15,18 +16,16 @@ impl Describe for QuotientFilter {
     const EXTRA_BITS: u64 = u64::MAX;
     const MIXES: bool = true;
 
-    fn lines(&self) -> &Lines {
-        self.lines()
-    }
+    forward!(Self: fn lines(&self) -> &Lines;);
 
     fn fields(&self) -> Fields {
         let Parameters { slots, remainder_bits, slot_bits, value_bits, remainders, .. } =
             self.parameters();
-        let Tally { len, extra_slots, used, adaptations, growth } = self.tally();
+        let Tally { len, extra_slots, adaptations, growth, .. } = self.tally;
         Fields {
             size: slots,
             bits: [remainder_bits, slot_bits, value_bits],
-            counts: [len, extra_slots, used, adaptations.min(MAX_COUNT)],
+            counts: [len, extra_slots, self.used(), adaptations.min(MAX_COUNT)],
             extra: growth.map_or(0, f64::to_bits),
             remainders,
             ..Fields::default()
@@ -51,9 +50,9 @@ impl Describe for QuotientFilter {
         }
         let lines = Self::lines_for(parameters).map(|lines| lines..=lines);
         header.check_lines(lines, format_args!("{slots} slots of {slot_bits} bits"))?;
-        let tally = Tally { len, extra_slots, used, adaptations, growth };
+        let tally = Tally { len, extra_slots, tombstones: 0, adaptations, growth };
         Ok(Box::new(move |lines, _| {
-            let filter = Self::from_parts(parameters, tally, lines);
+            let filter = Self::from_parts(parameters, used, tally, lines);
             Ok(filter.expect("decoding checked the number of lines"))
         }))
     }

@@ -8,6 +8,7 @@ use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, b
 use crate::snapshot::frozen::{Frozen, InPlace};
 use crate::snapshot::kind::Kind;
 use crate::snapshot::verbs::WithSecret;
+use crate::traits::{filter_traits, forward};
 use crate::{RangeFilter, Secret};
 use core::ops::RangeBounds;
 
@@ -34,9 +35,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> Describe for MementoFilter<K, ADAPTIVE> 
         }
     }
 
-    fn lines(&self) -> &Lines {
-        self.lines()
-    }
+    forward!(Self: fn lines(&self) -> &Lines;);
 
     fn decode(header: &Header) -> Result<Assemble<Self>, SnapshotError> {
         let Fields { flags, size: slots, bits, counts, .. } = header.fields;
@@ -137,10 +136,7 @@ impl<K: RangeKey> Frozen<RangeFilter<K>> {
         self.unchecked().len()
     }
 
-    /// Returns whether the filter has no members.
-    pub fn is_empty(&self) -> bool {
-        self.unchecked().is_empty()
-    }
+    filter_traits!(@is_empty);
 
     /// Returns the length of the longest range for which the false-positive rate holds.
     pub fn longest_range(&self) -> u64 {
