@@ -16,7 +16,15 @@ use crate::{Adaptive, Claim, Dynamic, Hash, Listing, Member};
 /// The trait is sealed, because a shard's snapshot is part of the library's format.
 #[expect(private_bounds, reason = "a sealed trait")]
 pub trait PlainShard:
-    Dynamic + FromMembers + HasSlots + ShardParts + Describe + Send + Sync + Sized + 'static
+    Dynamic
+    + FromMembers<Error = BuildError>
+    + HasSlots
+    + ShardParts
+    + Describe
+    + Send
+    + Sync
+    + Sized
+    + 'static
 {
 }
 
@@ -109,7 +117,7 @@ pub struct Fill {
 /// let parameters = filter.shard_parameters(0);
 /// assert_eq!((parameters.slots, parameters.remainder_bits), (300, 12));
 /// assert!(!parameters.remainders.is_plain());
-/// # Ok::<(), twiceshy::error::BuildError>(())
+/// # Ok::<(), twiceshy::concurrent::RebuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
@@ -197,7 +205,7 @@ pub(crate) trait ShardParts: Sized {
     /// whether they may grow.
     fn let_shards_grow(_builder: &mut Builder<Self>) -> bool
     where
-        Self: FromMembers,
+        Self: FromMembers<Error = BuildError>,
     {
         false
     }
