@@ -122,7 +122,7 @@ pub struct MementoFilter<K, const ADAPTIVE: bool> {
     adaptations: u64,
 }
 
-/// The details that only range filters have.
+/// The figures that only range filters have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Details {
@@ -203,7 +203,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
         }
     }
 
-    /// Returns the lengths and sizes that the filter was built with.
+    /// Returns the figures that only range filters have.
     pub fn details(&self) -> Details {
         Details {
             longest_range: self.partitions.longest_range(),

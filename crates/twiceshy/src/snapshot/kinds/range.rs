@@ -142,7 +142,7 @@ impl<K: RangeKey> Frozen<RangeFilter<K>> {
         self.unchecked().is_empty()
     }
 
-    /// Returns the lengths and sizes that the filter was built with.
+    /// Returns the figures that only range filters have.
     pub fn details(&self) -> Details {
         self.unchecked().details()
     }
