@@ -343,14 +343,15 @@ impl Stage {
         let members = self.model.members.iter().map(|(&hash, &count)| Member { hash, count });
         let members: Vec<Member> = members.collect();
         let claim = members.first().map(|member| self.filter.check(member.hash));
-        match self.filter.rebuild(members.iter()) {
-            Ok(()) => {
+        match self.filter.rotated(members.iter()) {
+            Ok(rotated) => {
+                assert_eq!(rotated.stats().repairs, self.filter.stats().repairs);
+                self.filter = rotated;
                 self.model.dead.clear();
                 self.model.inserted = self.model.members.keys().copied().collect();
                 self.model.writes = self.model.inserted.len();
                 let details = self.filter.details();
                 assert_eq!((details.ghosts, details.dead_cells), (0, 0));
-                assert_eq!(self.filter.stats().repairs, 0);
                 if let Some(Answer::Maybe(claim)) = claim {
                     assert_eq!(self.filter.adapt(&claim, &members), Err(AdaptError::Stale));
                 }

@@ -6,7 +6,7 @@ use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 use twiceshy::{
     Answer, Concurrent, Hash, Listing, Member, QuotientFilter,
-    concurrent::ShardPlan,
+    concurrent::{RebuildError, ShardPlan},
     error::{AdaptError, BuildError, InsertError, RemoveError},
     quotient::{Entry, Remainders, ValueError},
 };
@@ -373,7 +373,9 @@ impl Driver<'_> {
             self.repaired.iter().copied().filter(|mistake| hashes.contains(mistake)).collect();
         let claim = members.first().map(|member| filter.check(member.hash));
         let rebuilt = filter.rebuild_shard(shard, plan(members.len()), &members, &mistakes);
-        unless_full(rebuilt, |error| matches!(error, BuildError::Full { .. }))?;
+        unless_full(rebuilt, |error| {
+            matches!(error, RebuildError::Build(BuildError::Full { .. }))
+        })?;
         if let Some(Answer::Maybe(claim)) = claim {
             assert_eq!(filter.adapt(&claim, &members), Err(AdaptError::Stale));
         }

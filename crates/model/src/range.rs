@@ -8,7 +8,7 @@ use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 use twiceshy::KeyedSnapshot;
 use twiceshy::{
-    AdaptiveRangeFilter, Frozen, Hash, RangeFilter, Secret, SecretMode,
+    AdaptiveRangeFilter, Answer, Frozen, Hash, RangeFilter, Secret, SecretMode,
     error::{AdaptError, GrowError, InsertError, RemoveError},
     quotient::Fingerprint,
     range::DoublingError,
@@ -298,10 +298,8 @@ impl<K: Number> Stage<K> {
     fn forget_collisions(&mut self, keys: &[K]) {
         let filter = &self.filter;
         self.repaired.retain(|range| match filter.check_range(range.clone()) {
-            range::Answer::Empty => true,
-            range::Answer::Maybe(claim) => {
-                !keys.iter().any(|&key| claim.is_suspect(filter.hash_of(key)))
-            }
+            Answer::Absent => true,
+            Answer::Maybe(claim) => !keys.iter().any(|&key| claim.is_suspect(filter.hash_of(key))),
         });
     }
 
@@ -315,17 +313,17 @@ impl<K: Number> Stage<K> {
 
     /// Removes a key with a list. The repairs must be kept.
     fn remove_listed(&mut self, key: K) {
-        let range::Answer::Maybe(claim) = self.filter.check_range(key..=key) else { return };
+        let Answer::Maybe(claim) = self.filter.check(key) else { return };
         let listed = self.members.suspects(&self.filter, &claim);
         let listing = || range::Listing::new(&listed).with_mistakes(&self.repaired);
         let ghosts = self.ghosts.suspects(&self.filter, &claim);
         let near = self.shared_bits(&claim, key, &ghosts);
         let ghosts = ghosts.len() as u64;
-        match self.filter.remove(&claim, key, listing()) {
+        match self.filter.remove(&claim, listing()) {
             Ok(()) => {
                 assert!(self.members.remove(key), "{key:?} is not a member");
                 self.must_be_far(&near);
-                let again = self.filter.remove(&claim, key, listing());
+                let again = self.filter.remove(&claim, listing());
                 assert_eq!(again, Err(RemoveError::Stale));
             }
             Err(RemoveError::Absent) => assert!(!listed.contains(&key)),
@@ -379,7 +377,7 @@ impl<K: Number> Stage<K> {
             range = *range.start()..=*range.start();
         }
         let near_one = is_one(&range);
-        let range::Answer::Maybe(claim) = self.filter.check_range(range.clone()) else { return };
+        let Answer::Maybe(claim) = self.filter.check_range(range.clone()) else { return };
         let listed = self.members.suspects(&self.filter, &claim);
         let ghosts = self.ghosts.suspects(&self.filter, &claim);
         let shared =
@@ -438,7 +436,7 @@ impl<K: Number> Stage<K> {
     /// Returns whether an expandable filter may have this many bits of a box's remainder left.
     /// Extensions are whole slots, unless all bits are used.
     fn may_have_left(&self, bits: u32, fingerprint: Fingerprint) -> bool {
-        let width = self.shape.remainder_bits + 1 + self.filter.longest_range().ilog2();
+        let width = self.shape.remainder_bits + 1 + self.filter.details().longest_range.ilog2();
         fingerprint.bits() == 128 || fingerprint.bits() % width == bits
     }
 

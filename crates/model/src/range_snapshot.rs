@@ -6,7 +6,7 @@ use arbitrary::{Result, Unstructured};
 use core::ops::RangeInclusive;
 use twiceshy::KeyedSnapshot;
 use twiceshy::{
-    AdaptiveRangeFilter, Frozen, RangeFilter, Secret, SecretMode, range, snapshot::SnapshotError,
+    AdaptiveRangeFilter, Answer, Frozen, RangeFilter, Secret, SecretMode, snapshot::SnapshotError,
 };
 
 const FLAGS_AT: usize = 12;
@@ -64,7 +64,7 @@ fn changed_of<K: Number>(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
         if filter.insert(key).is_ok() {
             inserted.push(key);
         }
-        if let range::Answer::Maybe(claim) = filter.check_range(K::of(key.number() ^ 1)..=key) {
+        if let Answer::Maybe(claim) = filter.check_range(K::of(key.number() ^ 1)..=key) {
             let suspects = inserted.iter().filter(|&&key| claim.is_suspect(filter.hash_of(key)));
             let suspects: Vec<K> = suspects.copied().collect();
             let _ = filter.adapt(&claim, &suspects);
@@ -96,7 +96,7 @@ pub fn read<K: Number>(bytes: &[u8]) {
         }
     };
     assert!(format!("{frozen:?}").contains("load"), "Debug shows the statistics");
-    let queries = queries::<K>(frozen.longest_range());
+    let queries = queries::<K>(frozen.details().longest_range);
     let mut maybe = Vec::new();
     frozen.contains_ranges(&queries, &mut maybe);
     for (query, &maybe) in queries.iter().zip(&maybe) {

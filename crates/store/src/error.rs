@@ -4,6 +4,7 @@ use crate::backend::BackendError;
 use crate::kind::{Layout, List, MAX_USER_KEY_BYTES};
 use std::path::PathBuf;
 use twiceshy::{
+    concurrent::RebuildError,
     error::{AdaptError, BuildError, EntropyError, InsertError},
     snapshot::SnapshotError,
 };
@@ -59,6 +60,9 @@ pub enum StoreError {
     /// A filter can't be built with these options, or from these members.
     #[error("the filter can't be built")]
     Build(#[from] BuildError),
+    /// A shard of the filter can't be rebuilt from these members.
+    #[error("a shard of the filter can't be rebuilt")]
+    Rebuild(#[source] RebuildError),
     /// A snapshot of the filter can't be written.
     #[error("the filter can't be saved")]
     Snapshot(#[from] SnapshotError),
@@ -102,6 +106,15 @@ pub enum StoreError {
     /// The operation needs the split layout, which keeps keys in order.
     #[error("only a store with the split layout keeps its keys in order")]
     Unordered,
+}
+
+impl From<RebuildError> for StoreError {
+    fn from(error: RebuildError) -> Self {
+        match error {
+            RebuildError::Build(error) => Self::Build(error),
+            error => Self::Rebuild(error),
+        }
+    }
 }
 
 impl From<BackendError> for StoreError {

@@ -3,7 +3,7 @@
 use twiceshy::{
     Concurrent, Hash,
     builder::Builder,
-    concurrent::{Fill, Shard, ShardPlan},
+    concurrent::{Fill, RebuildError, Shard, ShardPlan},
     error::BuildError,
 };
 
@@ -72,7 +72,11 @@ impl Sizing {
     pub(crate) fn build_empty<F: Shard>(&self) -> Result<Concurrent<F>, BuildError> {
         let filter = self.build_with(self.remainder_bits::<F>()?)?;
         for shard in 0..filter.shards() {
-            filter.rebuild_shard::<Hash>(shard, ShardPlan::default().fresh(), &[], &[])?;
+            let plan = ShardPlan::default().fresh();
+            filter.rebuild_shard::<Hash>(shard, plan, &[], &[]).map_err(|error| match error {
+                RebuildError::Build(error) => error,
+                error => unreachable!("no other thread knows the filter: {error}"),
+            })?;
         }
         Ok(filter)
     }

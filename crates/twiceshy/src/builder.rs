@@ -160,13 +160,24 @@ pub trait HasRepairs: Plannable {}
 /// A filter that can be built in one step from the hashes of its members and of the mistakes to
 /// repair.
 pub trait FromMembers: Buildable {
+    /// The error when a filter was not built: a [`BuildError`], or a
+    /// [`ListError`](crate::list::ListError) for lists.
+    type Error: From<BuildError>;
+
     /// Builds a filter from members and mistakes, both in any order.
     #[doc(hidden)]
     fn from_members(
         builder: &Builder<Self>,
         members: Vec<Hash>,
         mistakes: Vec<Hash>,
-    ) -> Result<Self, BuildError>;
+    ) -> Result<Self, Self::Error>;
+
+    /// Adds the position of the mistake to an error about a mistake that is a member.
+    #[doc(hidden)]
+    fn with_position(
+        error: Self::Error,
+        position: impl FnOnce(Hash) -> Option<usize>,
+    ) -> Self::Error;
 }
 
 impl<F: Plannable> Builder<F> {
@@ -381,7 +392,7 @@ impl<F: FromMembers> Builder<F> {
     /// # Errors
     /// Returns the same errors as [`build`](Self::build), or an error if a hash is on both lists,
     /// or if the lists don't fit in a size that was given.
-    pub fn build_from(&self, members: Vec<Hash>, mistakes: Vec<Hash>) -> Result<F, BuildError> {
+    pub fn build_from(&self, members: Vec<Hash>, mistakes: Vec<Hash>) -> Result<F, F::Error> {
         F::from_members(self, members, mistakes)
     }
 }

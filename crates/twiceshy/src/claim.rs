@@ -6,16 +6,18 @@ use crate::{Hash, Member};
 use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// A filter's answer to a query.
+/// A filter's answer to a query. `C` is the type of its claim: a [`range::Claim`](crate::range::Claim)
+/// if a range filter answers, and a [`Claim`] otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The key is certainly not a member.
+pub enum Answer<C = Claim> {
+    /// The key is certainly not a member, or the range certainly contains no member.
     Absent,
-    /// The key may be a member. If it is not, the claim lets the filter repair its mistake.
-    Maybe(Claim),
+    /// The key may be a member, or the range may contain one. If not, the claim lets the filter
+    /// repair its mistake.
+    Maybe(C),
 }
 
-impl Answer {
+impl<C> Answer<C> {
     /// Returns whether the answer is "maybe".
     pub const fn is_maybe(&self) -> bool {
         matches!(self, Answer::Maybe(_))

@@ -3,6 +3,8 @@
 //! Narrow errors convert to general ones with `?`. For example, a [`PlanError`] becomes a
 //! [`BuildError`]. Errors that only one filter family returns are in the module of that family.
 
+pub(crate) mod options;
+
 pub use crate::hash::EntropyError;
 pub use crate::invalid::Invalid;
 
@@ -10,6 +12,9 @@ use crate::claim::Mismatch;
 use crate::{Claim, Hash};
 
 /// The reason why a member was not inserted. The filter is unchanged.
+///
+/// All filters share this type, because [`Dynamic`](crate::Dynamic) and
+/// [`Adaptive`](crate::Adaptive) need one.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InsertError {
@@ -21,14 +26,20 @@ pub enum InsertError {
     },
     /// More than 2^40 members would share the fingerprint, or the filter would hold more than 2^62
     /// members.
+    ///
+    /// Only quotient filters return it.
     #[error("the filter can't count more than 2^40 members per fingerprint, or 2^62 in all")]
     Uncountable,
     /// Repairs leave no room for the member, and the filter needs to know the members in this
     /// claim's interval to make room. List them, and call `insert_listed` with the claim.
+    ///
+    /// Only telescoping filters return it.
     #[error("repairs near the member leave no room for it; list the members near it to insert it")]
     NeedsMembers(Box<Claim>),
     /// The claim is stale or was made by a different filter, or the listing doesn't match the
     /// filter.
+    ///
+    /// Only telescoping and extension filters, and their concurrent filters, return it.
     #[error("the claim is stale, or the listing doesn't match the filter; insert and list again")]
     Mismatch,
 }
@@ -46,6 +57,9 @@ pub struct InsertManyError {
 }
 
 /// The reason why a member was not removed. The filter is unchanged.
+///
+/// All filters share this type, because [`Dynamic`](crate::Dynamic) and
+/// [`Adaptive`](crate::Adaptive) need one.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoveError {
@@ -75,15 +89,27 @@ pub enum RemoveError {
         members: u64,
     },
     /// A listed mistake is a member.
+    ///
+    /// Quotient, Bloom and range filters return it, because their removals shorten fingerprints or
+    /// clear cells as far as the mistakes allow.
     #[error("{hash:?} is both a member and a mistake; take it off one of the lists")]
     MistakeIsMember {
         /// The hash that is on both lists.
         hash: Hash,
     },
+    /// The claim is of a range of several keys, so it doesn't name the key to remove.
+    ///
+    /// Only range filters return it.
+    #[error("the claim is of several keys; check only the key to remove")]
+    ManyKeys,
     /// Several entries may belong to the key.
+    ///
+    /// Only telescoping filters return it.
     #[error("several entries may belong to the key; list the members near it to remove it")]
     Ambiguous,
     /// Too many of the remaining members would have the same fingerprint.
+    ///
+    /// Only quotient filters return it.
     #[error("more than 2^40 members would share a fingerprint; remove without listing mistakes")]
     Uncountable,
     /// There is no free slot for the tombstone, or for the repairs that the listed mistakes need.
@@ -95,6 +121,8 @@ pub enum RemoveError {
 }
 
 /// The reason why a mistake was not repaired. The filter is unchanged.
+///
+/// All filters share this type, because [`Adaptive`](crate::Adaptive) needs one.
 ///
 /// Except for [`Full`](Self::Full), all of these errors protect members: the repair would cause a
 /// false negative.
@@ -130,15 +158,21 @@ pub enum AdaptError {
     #[error("the claimed mistake is a member, so \"maybe\" was right")]
     IsMember,
     /// The range is so long that the filter can't repair it as a whole.
+    ///
+    /// Only range filters return it.
     #[error(
         "the range is too long to repair; query parts of it, or build a filter for longer ranges"
     )]
     TooLong,
     /// The code of the block has no room for the repair, even if all other repairs of the listed
     /// members are forgotten.
+    ///
+    /// Only telescoping and extension filters return it.
     #[error("the repair has no room; check the query again, and list the suspects again")]
     Crowded,
     /// The hashes have no bits left that distinguish a member from the mistake.
+    ///
+    /// Only telescoping and extension filters return it.
     #[error("no bits are left that distinguish the query from a member; rebuild the filter")]
     Inseparable,
     /// There are no free slots for the longer fingerprints.
@@ -151,8 +185,8 @@ pub enum AdaptError {
 
 /// The requested filter is impossible.
 ///
-/// All filters share this set of errors, because they share one
-/// [`Builder`](crate::builder::Builder).
+/// All filters share these errors, because they share one [`Builder`](crate::builder::Builder).
+/// Options that only one family has are in the `OptionError` of that family.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -198,34 +232,18 @@ pub enum PlanError {
     /// The filter can't be planned for that load.
     #[error("a load of {0} is impossible; choose 0.5 to 0.99, or set none if the filter expands")]
     Load(f64),
-    /// A filter can't have that many shards.
-    #[error("{0} shards are impossible; choose 1 to 4096")]
-    Shards(usize),
-    /// A quotient filter can't grow at that load.
-    #[error("a filter can't grow at a load of {0}; choose one from 0.1 to 1")]
-    Growth(f64),
-    /// A quotient filter can't have values of that many bits.
-    #[error("values of {0} bits are impossible; choose 0 to 16")]
-    ValueBits(u32),
-    /// A telescoping or extension filter can't have codes of that many bits.
-    #[error("codes of {0} bits are impossible; choose 8 to 120")]
-    CodeBits(u32),
-    /// The slots and remainders use all bits of the hashes and leave none for a telescoping
-    /// filter's repairs.
-    #[error(
-        "remainders of {remainder_bits} bits in {slots} slots leave no bits of the hash for repairs; \
-         choose at most {} bits, or a higher false-positive rate",
-        (slots - 1).leading_zeros().midpoint(64)
-    )]
-    NoRepairs {
-        /// Number of slots in the table.
-        slots: u64,
-        /// Bits per remainder.
-        remainder_bits: u32,
-    },
-    /// A range filter can't be planned for ranges of that many keys.
-    #[error("ranges of {0} keys are impossible; choose 1 to 2^20")]
-    LongestRange(u64),
+    /// A quotient filter can't have one of its options.
+    #[error(transparent)]
+    Quotient(#[from] options::quotient::OptionError),
+    /// A telescoping or extension filter can't have one of its options.
+    #[error(transparent)]
+    Telescoping(#[from] options::telescoping::OptionError),
+    /// A range filter can't have one of its options.
+    #[error(transparent)]
+    Range(#[from] options::range::OptionError),
+    /// A concurrent filter can't have one of its options.
+    #[error(transparent)]
+    Concurrent(#[from] options::concurrent::OptionError),
 }
 
 /// The reason why a filter was not built.
@@ -264,35 +282,30 @@ pub enum BuildError {
         slots: u64,
     },
     /// There are more members than the filter is planned for.
+    ///
+    /// Bloom filters return it, and a [`YesNoFilter`](crate::YesNoFilter) with a limit of memory.
     #[error("there are more than {capacity} members; build a filter of a larger capacity")]
     Members {
         /// Number of members that the filter is planned for.
         capacity: u64,
     },
     /// More than 2^40 members have the same fingerprint, or there are more than 2^62 members.
+    ///
+    /// Only quotient filters return it.
     #[error("more than 2^40 members share a fingerprint, or 2^62 in all; insert fewer copies")]
     Uncountable,
-    /// The hashes are not random.
-    #[error("the hashes are so uneven that they can't be random; hash the keys")]
-    Uneven,
-    /// A value from the filter that is being replaced doesn't fit in the new filter.
-    #[error("the value {value} doesn't fit in {bits} bits; allow as many bits per value as before")]
-    ValueTooLarge {
-        /// The value that doesn't fit.
-        value: u64,
-        /// Bits per value in the new filter.
-        bits: u32,
-    },
-    /// A hash belongs to a different shard than the one that is being rebuilt.
-    #[error("{hash:?} is not in that shard; list exactly the shard's members and mistakes")]
-    Outside {
-        /// The first hash that belongs to a different shard.
-        hash: Hash,
-    },
-    /// Members were inserted or removed, or a mistake was repaired, while the shard was being
-    /// rebuilt.
-    #[error("the shard changed while it was rebuilt; keep writers out, and list its members again")]
-    Stale,
+}
+
+impl BuildError {
+    /// Adds the position of the mistake to a [`MistakeIsMember`](Self::MistakeIsMember).
+    pub(crate) fn with_position(self, position: impl FnOnce(Hash) -> Option<usize>) -> Self {
+        match self {
+            Self::MistakeIsMember { hash, .. } => {
+                Self::MistakeIsMember { hash, position: position(hash) }
+            }
+            other => other,
+        }
+    }
 }
 
 /// The reason why a filter was not doubled.

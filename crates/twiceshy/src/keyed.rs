@@ -243,8 +243,8 @@ impl<F: FromMembers + Filter> Builder<F> {
         &self,
         members: impl IntoIterator<Item: Borrow<K>>,
         mistakes: impl IntoIterator<Item: Borrow<K>, IntoIter: Clone>,
-    ) -> Result<Keyed<K, F>, BuildError> {
-        let secret = self.secret_or_fresh()?;
+    ) -> Result<Keyed<K, F>, F::Error> {
+        let secret = self.secret_or_fresh().map_err(BuildError::from)?;
         let hasher = KeyedHasher::new(&secret);
         let mistakes = mistakes.into_iter().map(|key| hasher.hash(key.borrow()));
         let members = members.into_iter().map(|key| hasher.hash(key.borrow()));
@@ -252,12 +252,8 @@ impl<F: FromMembers + Filter> Builder<F> {
         members.sort_unstable();
         members.dedup();
         let built = self.build_from(members, mistakes.clone().collect());
-        let filter = built.map_err(|error| match error {
-            BuildError::MistakeIsMember { hash, .. } => BuildError::MistakeIsMember {
-                hash,
-                position: mistakes.clone().position(|mistake| mistake == hash),
-            },
-            other => other,
+        let filter = built.map_err(|error| {
+            F::with_position(error, |hash| mistakes.clone().position(|mistake| mistake == hash))
         })?;
         Ok(Keyed::new(filter, secret))
     }

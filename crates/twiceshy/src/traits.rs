@@ -116,34 +116,50 @@ pub trait Adaptive: Dynamic {
     fn check_or_repair<'l, E, L: Into<Listing<'l>>>(
         &mut self,
         hash: Hash,
-        mut is_member: impl FnMut() -> Result<bool, E>,
+        is_member: impl FnMut() -> Result<bool, E>,
         mut members: impl FnMut(RangeInclusive<Hash>) -> Result<L, E>,
     ) -> Result<Checked, E>
     where
         Self: Sized,
     {
-        let mut refused = AdaptError::Stale;
-        for _ in 0..LISTINGS {
-            // Make the claim first, so that it becomes stale if anything changes afterwards.
-            let Answer::Maybe(claim) = self.check(hash) else { return Ok(Checked::Absent) };
-            if is_member()? {
-                return Ok(Checked::Present);
-            }
-            match self.adapt(&claim, members(claim.suspects())?.into()) {
-                Ok(adaptation) => return Ok(Checked::Repaired(adaptation)),
-                // Try again, because members have changed, or because the next claim may cover a
-                // wider range.
-                Err(error @ (AdaptError::Stale | AdaptError::Crowded | AdaptError::IsMember)) => {
-                    refused = error;
-                }
-                Err(error) => return Ok(Checked::Unrepaired(error)),
-            }
-        }
-        Ok(Checked::Unrepaired(refused))
+        let check = |filter: &Self| filter.check(hash);
+        check_or_repair(self, check, is_member, |filter, claim| {
+            let listing = members(claim.suspects())?;
+            Ok(filter.adapt(claim, listing.into()))
+        })
     }
 }
 
-/// The result of [`check_or_repair`](crate::Adaptive::check_or_repair).
+/// Checks a filter, and repairs it if "maybe" was a mistake; see
+/// [`Adaptive::check_or_repair`].
+pub(crate) fn check_or_repair<F, C, E>(
+    filter: &mut F,
+    check: impl Fn(&F) -> Answer<C>,
+    mut is_member: impl FnMut() -> Result<bool, E>,
+    mut repair: impl FnMut(&mut F, &C) -> Result<Result<Adaptation, AdaptError>, E>,
+) -> Result<Checked, E> {
+    let mut refused = AdaptError::Stale;
+    for _ in 0..LISTINGS {
+        // Make the claim first, so that it becomes stale if anything changes afterwards.
+        let Answer::Maybe(claim) = check(filter) else { return Ok(Checked::Absent) };
+        if is_member()? {
+            return Ok(Checked::Present);
+        }
+        match repair(filter, &claim)? {
+            Ok(adaptation) => return Ok(Checked::Repaired(adaptation)),
+            // Try again, because members have changed, or because the next claim may cover a wider
+            // range.
+            Err(error @ (AdaptError::Stale | AdaptError::Crowded | AdaptError::IsMember)) => {
+                refused = error;
+            }
+            Err(error) => return Ok(Checked::Unrepaired(error)),
+        }
+    }
+    Ok(Checked::Unrepaired(refused))
+}
+
+/// The result of [`check_or_repair`](crate::Adaptive::check_or_repair). For a range filter, read
+/// "the range contains a member" for "the key is a member".
 #[derive(Clone, Debug, PartialEq)]
 pub enum Checked {
     /// The filter said "absent", so no closure was called.

@@ -1,5 +1,6 @@
 //! Errors of guards.
 
+use twiceshy::concurrent::RebuildError;
 use twiceshy::error::{AdaptError, BuildError, EntropyError, InsertError};
 
 /// The error of a failed write, which your closure returns to a [`Guard`](super::Guard). It says whether the
@@ -67,12 +68,24 @@ pub enum GuardError<E> {
     /// A filter can't be built with these options, or from these members.
     #[error("the filter can't be built")]
     Build(#[from] BuildError),
+    /// A shard of the filter can't be rebuilt from these members.
+    #[error("a shard of the filter can't be rebuilt")]
+    Rebuild(#[source] RebuildError),
     /// The filter is damaged, or lacks a key of the database.
     #[error("the filter is damaged: {0}")]
     Invalid(String),
     /// The operating system has no entropy for a secret.
     #[error(transparent)]
     Entropy(#[from] EntropyError),
+}
+
+impl<E> From<RebuildError> for GuardError<E> {
+    fn from(error: RebuildError) -> Self {
+        match error {
+            RebuildError::Build(error) => Self::Build(error),
+            error => Self::Rebuild(error),
+        }
+    }
 }
 
 impl<E> From<WriteError<E>> for GuardError<E> {

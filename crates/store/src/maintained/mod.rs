@@ -74,14 +74,14 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 use twiceshy::{
     Concurrent, Hash, MemberSource,
-    concurrent::Shard,
-    error::{AdaptError, BuildError, InsertError},
+    concurrent::{RebuildError, Shard},
+    error::{AdaptError, InsertError},
 };
 use upkeep::Upkeep;
 
 /// The database that a filter is kept in step with. It lists each member once.
 pub(crate) trait Source:
-    MemberSource<Member = Hash, Error: From<InsertError> + From<AdaptError> + From<BuildError>>
+    MemberSource<Member = Hash, Error: From<InsertError> + From<AdaptError> + From<RebuildError>>
 {
     /// Whether the database keeps [records](records) of repaired mistakes. Otherwise, mistakes are kept in
     /// memory.

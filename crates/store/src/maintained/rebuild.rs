@@ -26,7 +26,7 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 use twiceshy::{
     Answer, Concurrent, Hash,
-    concurrent::{Fill, Replacement, Shard, ShardPlan},
+    concurrent::{Fill, RebuildError, Replacement, Shard, ShardPlan},
     error::{AdaptError, BuildError, InsertError, RemoveError},
 };
 
@@ -147,12 +147,12 @@ impl<F: Shard> MaintainedFilter<F> {
         }
         rebuild.count_bytes(rebuild.listed_bytes());
         let notes = self.writes_of(shard).take_notes();
-        rebuild.check_lists(&notes)?;
+        rebuild.check_lists(&notes).map_err(RebuildError::from)?;
         rebuild.amend(notes);
         let mut new = match rebuild.build() {
             // There is too little memory for a new filter. If the old one has all members of the
             // shard, it stays in use.
-            Err(BuildError::Memory { .. }) if self.sizes.is_limited() => {
+            Err(RebuildError::Build(BuildError::Memory { .. })) if self.sizes.is_limited() => {
                 if !self.shards[shard].is_ready.load(Ordering::Acquire) {
                     self.give_up(shard);
                 }
@@ -368,7 +368,7 @@ impl<F: Shard> Rebuild<'_, F> {
     }
 
     /// Builds the new filter from the list and the mistakes.
-    fn build(&mut self) -> Result<Replacement<F>, BuildError> {
+    fn build(&mut self) -> Result<Replacement<F>, RebuildError> {
         let Self { maintained, shard, slots, members, mistakes, more, .. } = self;
         let members = members.members();
         // A member may be among the mistakes, because a write failed, or because the key moved to the
@@ -387,7 +387,7 @@ impl<F: Shard> Rebuild<'_, F> {
         let mut may_save = true;
         let mut mistakes = &mistakes[..];
         let new = loop {
-            let built = sizes.remainder_bits::<F>(slots).and_then(|bits| {
+            let built = sizes.remainder_bits::<F>(slots).map_err(Into::into).and_then(|bits| {
                 let plan = ShardPlan::slots(slots).remainder_bits(bits);
                 let plan = if maintained.policy.is_listed() { plan } else { plan.fresh() };
                 maintained.filter.build_shard(*shard, plan, members, mistakes)
@@ -402,11 +402,15 @@ impl<F: Shard> Rebuild<'_, F> {
                     let used = new.filter().shard_fill(0).used as f64;
                     slots = (used / FRESH).ceil() as u64 + slots / 64 + 1;
                 }
-                Err(BuildError::Full { .. }) if slots < most => slots += slots / 8 + 16,
+                Err(RebuildError::Build(BuildError::Full { .. })) if slots < most => {
+                    slots += slots / 8 + 16;
+                }
                 // Drop the mistakes, because members come first. Mistakes that aren't repaired now
                 // may be made again. Also try fewer slots, because the planned number may come from
                 // a machine with more memory.
-                Err(BuildError::Memory { .. }) if may_save && !maintained.policy.is_listed() => {
+                Err(RebuildError::Build(BuildError::Memory { .. }))
+                    if may_save && !maintained.policy.is_listed() =>
+                {
                     may_save = false;
                     mistakes = &[];
                     let least = members.len() as u64 * 9 / 8 + 64;
@@ -435,7 +439,7 @@ impl<F: Shard> Rebuild<'_, F> {
         self.bytes = bytes;
     }
 
-    fn build_larger(&mut self) -> Result<Replacement<F>, BuildError> {
+    fn build_larger(&mut self) -> Result<Replacement<F>, RebuildError> {
         self.more += self.more / 2 + self.members.members().len() / 8 + 64;
         self.build()
     }

@@ -88,13 +88,14 @@ impl OpenOptions {
             |file| Filter::<K>::open(file, Some(secret.clone())),
             // Use the saved filter only if it has the properties that the options ask for.
             |restored: &Filter<K>| {
-                restored.longest_range() == found.longest_range
-                    && restored.remainder_bits() == plan.remainder_bits
+                let details = restored.details();
+                details.longest_range == found.longest_range
+                    && details.remainder_bits == plan.remainder_bits
             },
         )?;
         let is_ready = is_restored || identity.is_new;
         let partitions = filter.partitions().clone();
-        let capacity = filter.capacity();
+        let capacity = filter.details().capacity;
         let mut store = RangeStore {
             storage,
             is_ready: false,

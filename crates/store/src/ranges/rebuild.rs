@@ -15,7 +15,7 @@ use crate::two_maps::{self, Difference};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use twiceshy::{
-    Hash,
+    Answer, Hash,
     error::{AdaptError, InsertError},
     hash::KeyedHasher,
     range::{self, RangeKey},
@@ -299,8 +299,8 @@ pub(super) fn adapt<K: StoredKey>(
         return Ok(None);
     }
     match filter.check_range(span.numbers()) {
-        range::Answer::Empty => Ok(None),
-        range::Answer::Maybe(claim) => {
+        Answer::Absent => Ok(None),
+        Answer::Maybe(claim) => {
             let listing = range::Listing::new(members).dropping_ghosts();
             Ok(Some(filter.adapt(&claim, listing)?.ghosts))
         }

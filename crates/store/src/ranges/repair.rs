@@ -16,7 +16,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use std::ops::RangeInclusive;
 use twiceshy::{
-    Hash,
+    Answer, Hash,
     error::AdaptError,
     range::{self, RangeKey},
 };
@@ -106,11 +106,11 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         Ok(Outcome::Repaired)
     }
 
-    /// Asks the filter about a span. Returns its claim, or `None` if it answers "empty".
+    /// Asks the filter about a span. Returns its claim, or `None` if it answers "absent".
     pub(super) fn claim(&self, span: Span) -> Option<range::Claim> {
         match self.filter().filter.check_range(span.numbers()) {
-            range::Answer::Empty => None,
-            range::Answer::Maybe(claim) => Some(claim),
+            Answer::Absent => None,
+            Answer::Maybe(claim) => Some(claim),
         }
     }
 
@@ -127,11 +127,11 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let mut adapted = filter.adapt(claim, listing());
         if adapted == Err(AdaptError::Stale) {
             match filter.check_range(span.numbers()) {
-                range::Answer::Empty => return Ok(0),
-                range::Answer::Maybe(now) if now.suspects().eq(claim.suspects()) => {
+                Answer::Absent => return Ok(0),
+                Answer::Maybe(now) if now.suspects().eq(claim.suspects()) => {
                     adapted = filter.adapt(&now, listing());
                 }
-                range::Answer::Maybe(_) => {}
+                Answer::Maybe(_) => {}
             }
         }
         let ghosts = adapted?.ghosts;

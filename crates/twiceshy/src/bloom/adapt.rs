@@ -46,7 +46,7 @@ impl AdaptiveBloomFilter {
     /// If the listing [drops ghosts](Listing::dropping_ghosts), a cell without members is cleared,
     /// and the last level keeps only the listed members. In other cells the bits of ghosts stay. A
     /// cleared cell counts as one [ghost](Adaptation::ghosts). Ghosts that were never removed stay
-    /// counted in [`len`](Self::len) until the filter is [rebuilt](Self::rebuild).
+    /// counted in [`len`](Self::len) until the filter is [rebuilt](Self::rotated).
     ///
     /// # Errors
     /// Returns an [`AdaptError`] and changes nothing if the claim is stale, if the listed members

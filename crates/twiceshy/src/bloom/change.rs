@@ -90,7 +90,7 @@ impl AdaptiveBloomFilter {
     /// Removes one copy of a key that is a member.
     ///
     /// Other members may share its bits, so the bits stay set, and the key is still answered
-    /// "maybe": it is a ghost, until the filter is [rebuilt](Self::rebuild), or until a
+    /// "maybe": it is a ghost, until the filter is [rebuilt](Self::rotated), or until a
     /// [repair](Self::adapt) drops it. This never loses a member, even if the key was not one. If
     /// the members can be listed, [`remove`](Self::remove) leaves fewer ghosts.
     ///
@@ -157,10 +157,11 @@ impl AdaptiveBloomFilter {
         self.first.clear_first(cell);
     }
 
-    /// Rebuilds the filter from all its members, without ghosts and dead cells, so that there is
-    /// room again for members and repairs. All claims become stale.
+    /// Returns a filter of the same size and with new hash functions, made of all members. It has no
+    /// ghosts and no dead cells, so there is room again for members and repairs. Claims of this
+    /// filter are stale in the new one.
     ///
-    /// The hash functions are new, except the first function of level 0. So one of the k cells of
+    /// The first function of level 0 stays the same. So one of the k cells of
     /// an earlier mistake is certainly set again, and the mistake recurs with probability ε^(1 −
     /// 1/k). If that is too often, or if k is 1, hash the members with a different
     /// [secret](crate::Secret) and build a new filter.
@@ -172,33 +173,33 @@ impl AdaptiveBloomFilter {
     /// filter.insert(a)?;
     /// filter.insert(b)?;
     /// filter.remove_trusting(b)?;
-    /// filter.rebuild([a])?;
+    /// let filter = filter.rotated([a])?;
     /// assert!(filter.contains(a) && filter.details().ghosts == 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// Returns a [`BuildError`] and changes nothing if there are more members than the filter is
+    /// Returns a [`BuildError`] if there are more members than the filter is
     /// planned for, if their counts add up to 2^63 or more, or if there is no memory or entropy.
     /// Members up to the capacity always fit. A filter can hold more members than that if their
     /// cells were already set when they were inserted, but then they may not fit again.
-    pub fn rebuild<L: Into<Member>>(
-        &mut self,
+    pub fn rotated<L: Into<Member>>(
+        &self,
         members: impl IntoIterator<Item = L>,
-    ) -> Result<(), BuildError> {
+    ) -> Result<Self, BuildError> {
         let levels = core::iter::once(&self.first).chain(&self.deeper);
-        let mut rebuilt = Self::new(levels.map(|level| level.plan), self.repairs)?;
+        let mut rotated = Self::new(levels.map(|level| level.plan), self.repairs)?;
         for member in members {
             let Member { hash, count } = member.into();
             if count == 0 {
                 continue;
             }
             let full = || BuildError::Members { capacity: self.first.plan.room };
-            rebuilt.insert(hash).map_err(|_| full())?;
-            let len = rebuilt.len.checked_add(count - 1).filter(|&len| len <= MOST_MEMBERS);
-            rebuilt.len = len.ok_or_else(full)?;
+            rotated.insert(hash).map_err(|_| full())?;
+            let len = rotated.len.checked_add(count - 1).filter(|&len| len <= MOST_MEMBERS);
+            rotated.len = len.ok_or_else(full)?;
         }
-        *self = rebuilt;
-        Ok(())
+        rotated.adaptations = self.adaptations;
+        Ok(rotated)
     }
 }

@@ -82,7 +82,7 @@ use plan::LevelPlan;
 ///   is inserted in its interval, or if members from elsewhere happen to set its bits in the deeper
 ///   level that answers for it. The probability of the latter is at most ε² in level 1, lower in
 ///   the levels below, and 0 in the last level. Another repair moves it one level deeper.
-/// - A mistake from before a [rebuild](Self::rebuild) occurs again after it with probability at
+/// - A mistake from before a [rebuild](Self::rotated) occurs again after it with probability at
 ///   most ε^(1 − 1/k), where k is the number of [hash functions](PlanDetails::functions) of level
 ///   0: about 2ε. So an attacker who replays mistakes after every rebuild causes at most twice as
 ///   many mistakes as with new keys. With a single hash function, at rates above 0.38, *all*
@@ -100,7 +100,7 @@ use plan::LevelPlan;
 /// lower one; the last level grows. A lookup reads level 0 and at most one other level.
 ///
 /// A removed member is a *ghost*: its bits stay set, so its key is still answered "maybe" until it
-/// is repaired like any mistake. A [rebuild](Self::rebuild) frees the room of ghosts.
+/// is repaired like any mistake. A [rebuild](Self::rotated) frees the room of ghosts.
 ///
 /// # Complexity
 /// A lookup reads k cache lines for a member, and two on average for a key that is not a member.
@@ -187,7 +187,7 @@ pub struct Details {
     /// Number of repairs, divided by the number that the levels are planned for. Above 1, the
     /// filter takes more memory than planned.
     pub wear: f64,
-    /// Whether the filter should be [rebuilt](AdaptiveBloomFilter::rebuild), because its planned
+    /// Whether the filter should be [rebuilt](AdaptiveBloomFilter::rotated), because its planned
     /// repairs are used up, or because it is full and removed members take some of its room.
     pub rebuild_due: bool,
 }

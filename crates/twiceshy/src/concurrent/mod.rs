@@ -12,13 +12,14 @@ mod shard;
 mod sharding;
 mod snapshot;
 
+pub use crate::error::options::concurrent::OptionError;
 use crate::error::{InsertError, Invalid, RemoveError};
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 use crate::traits::filter_traits;
 use crate::{Hash, Stats};
 use core::fmt;
 use locked::Locked;
-pub use rebuild::Replacement;
+pub use rebuild::{RebuildError, Replacement};
 pub use shard::{Fill, PlainShard, Shard, ShardPlan};
 use sharding::Sharding;
 

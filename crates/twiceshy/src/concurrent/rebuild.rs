@@ -7,6 +7,25 @@ use crate::{Hash, Member};
 use core::mem;
 use core::ops::RangeInclusive;
 
+/// The reason why a shard was not rebuilt. The shard is unchanged.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RebuildError {
+    /// A hash belongs to a different shard.
+    #[error("{hash:?} is not in that shard; list exactly the shard's members and mistakes")]
+    Outside {
+        /// The first hash that belongs to a different shard.
+        hash: Hash,
+    },
+    /// Members were inserted or removed, or a mistake was repaired, while the shard was being
+    /// rebuilt.
+    #[error("the shard changed while it was rebuilt; keep writers out, and list its members again")]
+    Stale,
+    /// The new shard was not built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
 impl<F: PlainShard> Concurrent<F> {
     /// Returns the number of shards, which is a power of two.
     pub fn shards(&self) -> usize {
@@ -68,7 +87,7 @@ impl<F: PlainShard> Concurrent<F> {
     /// # Errors
     /// If a hash belongs to a different shard, if a list is out of order, if a hash is on both
     /// lists, if the plan is impossible or its slots are too few, if there is not enough memory or
-    /// entropy, or, with [`Stale`](BuildError::Stale), if members or repairs of the shard have
+    /// entropy, or, with [`Stale`](RebuildError::Stale), if members or repairs of the shard have
     /// changed meanwhile. The shard is unchanged in that case.
     ///
     /// # Panics
@@ -79,12 +98,12 @@ impl<F: PlainShard> Concurrent<F> {
         plan: ShardPlan,
         members: &[L],
         mistakes: &[Hash],
-    ) -> Result<(), BuildError> {
+    ) -> Result<(), RebuildError> {
         let state = self.with_shard(shard, F::state);
         let built = self.build_shard(shard, plan, members, mistakes)?;
         let mut filter = self.shards[shard].write();
         if filter.state() != state {
-            return Err(BuildError::Stale);
+            return Err(RebuildError::Stale);
         }
         let before = built.swap_in(&mut filter);
         // Freeing a large table takes a while, so let other threads go on first.
@@ -107,13 +126,13 @@ impl<F: PlainShard> Concurrent<F> {
         plan: ShardPlan,
         members: &[L],
         mistakes: &[Hash],
-    ) -> Result<Replacement<F>, BuildError> {
+    ) -> Result<Replacement<F>, RebuildError> {
         let before = self.with_shard(shard, F::plan);
         let members = members.iter().map(|&member| member.into());
         let hashes = members.clone().map(|member: Member| member.hash);
         let mut hashes = hashes.chain(mistakes.iter().copied());
         if let Some(hash) = hashes.find(|&hash| self.sharding.shard(hash) != shard) {
-            return Err(BuildError::Outside { hash });
+            return Err(RebuildError::Outside { hash });
         }
         let position = shard as f64 / self.shards() as f64;
         let inner = |hash| self.sharding.inner(hash);

@@ -18,7 +18,15 @@ use crate::{Adaptive, Claim, Dynamic, Hash, Listing, Member};
 /// The trait is sealed, because a shard's snapshot is part of the library's format.
 #[expect(private_bounds, reason = "a sealed trait")]
 pub trait PlainShard:
-    Dynamic + FromMembers + HasSlots + ShardParts + Describe + Send + Sync + Sized + 'static
+    Dynamic
+    + FromMembers<Error = BuildError>
+    + HasSlots
+    + ShardParts
+    + Describe
+    + Send
+    + Sync
+    + Sized
+    + 'static
 {
 }
 
@@ -100,7 +108,7 @@ pub struct Fill {
 /// let parameters = filter.shard_parameters(0);
 /// assert_eq!((parameters.slots, parameters.remainder_bits), (300, 12));
 /// assert!(!parameters.remainders.is_plain());
-/// # Ok::<(), twiceshy::error::BuildError>(())
+/// # Ok::<(), twiceshy::concurrent::RebuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
@@ -188,7 +196,7 @@ pub(crate) trait ShardParts: Sized {
     /// whether they may grow.
     fn let_shards_grow(_builder: &mut Builder<Self>) -> bool
     where
-        Self: FromMembers,
+        Self: FromMembers<Error = BuildError>,
     {
         false
     }

@@ -22,7 +22,7 @@ use crate::{
 /// - A key is on at most one list. Adding it to the other list returns an error.
 /// - The lists grow and shrink by themselves. Adding a key with a random hash fails only if memory
 ///   runs out, and changes nothing in that case. Removing a key never fails.
-/// - Hashes that aren't random may be refused with [`BuildError::Uneven`], for example 30 adjacent
+/// - Hashes that aren't random may be refused with [`ListError::Uneven`], for example 30 adjacent
 ///   pairs of a yes key and a no key that differ only in the last bit. The hashes of a [`Keyed`]
 ///   list are random.
 ///
@@ -124,7 +124,7 @@ impl YesNoList {
     ///
     /// # Errors
     /// [`ListError::OnNoList`] if the key is on the no list; [`ListError::Build`] if there is not
-    /// enough memory, or if the hashes aren't random. The lists are unchanged in these cases.
+    /// enough memory; [`ListError::Uneven`] if the hashes aren't random. The lists are unchanged in these cases.
     pub fn add_yes(&mut self, hash: Hash) -> Result<bool, ListError> {
         if self.no.contains(hash) {
             return Err(ListError::OnNoList { hash });
@@ -132,13 +132,13 @@ impl YesNoList {
         let is_new = self.yes.insert(hash);
         if is_new && let Err(error) = self.insert_yes(hash) {
             self.yes.remove(hash);
-            return Err(error.into());
+            return Err(error);
         }
         Ok(is_new)
     }
 
     /// Inserts a new yes key into the filter.
-    fn insert_yes(&mut self, hash: Hash) -> Result<(), BuildError> {
+    fn insert_yes(&mut self, hash: Hash) -> Result<(), ListError> {
         if self.yes.len() > self.most || self.filter.load() >= PLANNED_LOAD {
             return self.rebuild(0);
         }
@@ -155,7 +155,7 @@ impl YesNoList {
     ///
     /// # Errors
     /// [`ListError::OnYesList`] if the key is on the yes list; [`ListError::Build`] if there is not
-    /// enough memory, or if the hashes aren't random. The lists are unchanged in these cases.
+    /// enough memory; [`ListError::Uneven`] if the hashes aren't random. The lists are unchanged in these cases.
     pub fn add_no(&mut self, hash: Hash) -> Result<bool, ListError> {
         if self.yes.contains(hash) {
             return Err(ListError::OnYesList { hash });
@@ -163,13 +163,13 @@ impl YesNoList {
         let is_new = self.no.insert(hash);
         if is_new && let Err(error) = self.repair(hash) {
             self.no.remove(hash);
-            return Err(error.into());
+            return Err(error);
         }
         Ok(is_new)
     }
 
     /// Makes the filter answer "no" to a key of the no list.
-    fn repair(&mut self, no: Hash) -> Result<(), BuildError> {
+    fn repair(&mut self, no: Hash) -> Result<(), ListError> {
         let Answer::Maybe(claim) = self.filter.check(no) else { return Ok(()) };
         self.repairs += 1;
         let members: Listing<'_> = self.yes.range(claim.suspects()).collect();
@@ -217,7 +217,7 @@ impl YesNoList {
     }
 
     /// Rebuilds the filter from the lists, with room for more keys, and at least this many slots.
-    fn rebuild(&mut self, least_slots: u64) -> Result<(), BuildError> {
+    fn rebuild(&mut self, least_slots: u64) -> Result<(), ListError> {
         let more = |len: usize| len + len / 4 + 16;
         let size = self.size.at_least(more(self.yes.len()), more(self.no.len()));
         let parameters = size.parameters()?;
@@ -227,12 +227,12 @@ impl YesNoList {
 
     /// Rebuilds the filter with more slots, if it is full although it has no more keys than
     /// planned.
-    fn grow(&mut self) -> Result<(), BuildError> {
+    fn grow(&mut self) -> Result<(), ListError> {
         self.rebuild(self.filter.parameters().slots * 5 / 4)
     }
 
     /// Builds the filter from the lists, with at least the slots in `parameters`.
-    fn replace(&mut self, mut parameters: Parameters) -> Result<(), BuildError> {
+    fn replace(&mut self, mut parameters: Parameters) -> Result<(), ListError> {
         // Random variation requires a few more slots; uneven hashes require many more.
         let mut more = parameters.slots / 64 + 16;
         let most_slots = MOST_EXTENDED * (2 * self.yes.len() as u64 + 65);
@@ -245,11 +245,11 @@ impl YesNoList {
                     return Ok(());
                 }
                 Ok(_) | Err(BuildError::Full { .. }) => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
             if parameters.slots >= most_slots {
                 // These hashes are so uneven that more slots don't help.
-                return Err(BuildError::Uneven);
+                return Err(ListError::Uneven);
             }
             parameters.slots += more;
             more *= 2;
@@ -327,11 +327,13 @@ filter_traits!([] YesNoList, YesNoList: Filter);
 /// Members are the keys of the yes list, and mistakes those of the no list. A hash that occurs
 /// twice in a list is listed once.
 impl FromMembers for YesNoList {
+    type Error = ListError;
+
     fn from_members(
         builder: &Builder<Self>,
         members: Vec<Hash>,
         mistakes: Vec<Hash>,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, ListError> {
         let mut list = builder.build()?;
         [list.yes, list.no] = [members, mistakes].map(|mut hashes| {
             hashes.sort_unstable();
@@ -339,6 +341,13 @@ impl FromMembers for YesNoList {
         });
         list.build_filter()?;
         Ok(list)
+    }
+
+    fn with_position(error: ListError, position: impl FnOnce(Hash) -> Option<usize>) -> ListError {
+        match error {
+            ListError::Build(error) => error.with_position(position).into(),
+            other => other,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Errors of yes/no lists.
 
 use crate::Hash;
-use crate::error::BuildError;
+use crate::error::{BuildError, PlanError};
 
 /// The error when a yes/no list or filter can't be built or changed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -32,7 +32,16 @@ pub enum ListError {
         /// The position in the no list, counted from 0.
         no: usize,
     },
+    /// The hashes are not random.
+    #[error("the hashes are so uneven that they can't be random; hash the keys")]
+    Uneven,
     /// The filter was not built.
     #[error(transparent)]
     Build(#[from] BuildError),
+}
+
+impl From<PlanError> for ListError {
+    fn from(error: PlanError) -> Self {
+        Self::Build(error.into())
+    }
 }

@@ -1,7 +1,7 @@
 //! Plans quotient filters, and builds them from lists.
 
 use super::entry::MOST_VALUE_BITS;
-use super::{Parameters, QuotientFilter};
+use super::{OptionError, Parameters, QuotientFilter};
 use crate::builder::{
     Buildable, Builder, FromMembers, HasRepairs, HasSlots, Limits, Plan, Plannable, sealed,
 };
@@ -62,10 +62,10 @@ impl Plannable for QuotientFilter {
     fn limits(builder: &Builder<Self>) -> Result<Limits, PlanError> {
         let Options { value_bits, growth } = builder.options;
         if let Some(load) = growth.filter(|load| !GROWTH_LOADS.contains(load)) {
-            return Err(PlanError::Growth(load));
+            return Err(OptionError::Growth(load).into());
         }
         if value_bits > MOST_VALUE_BITS {
-            return Err(PlanError::ValueBits(value_bits));
+            return Err(OptionError::ValueBits(value_bits).into());
         }
         let most_bits = *WIDTHS.end();
         Ok(Limits { least_rate: expected_rate(builder.load(), most_bits), most_bits })
@@ -97,6 +97,8 @@ impl Buildable for QuotientFilter {
 }
 
 impl FromMembers for QuotientFilter {
+    type Error = BuildError;
+
     /// Builds a filter. If there are no mistakes, sorts only the fingerprints, which is twice as
     /// fast.
     fn from_members(
@@ -122,6 +124,13 @@ impl FromMembers for QuotientFilter {
         members.sort_unstable();
         mistakes.sort_unstable();
         builder.build_sorted(|| members.iter().copied(), || mistakes.iter().copied())
+    }
+
+    fn with_position(
+        error: BuildError,
+        position: impl FnOnce(Hash) -> Option<usize>,
+    ) -> BuildError {
+        error.with_position(position)
     }
 }
 

@@ -4,35 +4,25 @@ use super::account::Account;
 use super::boxes::{BoxGroup, Boxes, Piece, Spot};
 use super::layout::RangeBox;
 use super::{AdaptiveRangeFilter, MOST_REPAIRED, RangeKey};
-use crate::Hash;
-use crate::claim::{Adaptation, Cells, Mismatch, Version};
+use crate::claim::{Adaptation, Answer, Cells, Mismatch, Version};
 use crate::error::AdaptError;
 use crate::hash::Scaled;
 use crate::table::TableFull;
+use crate::traits;
+use crate::{Checked, Hash};
 use core::ops::{Bound, RangeBounds, RangeInclusive};
-
-/// A filter's answer to a range query.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The range certainly contains no member.
-    Empty,
-    /// The range may contain a member. If it doesn't, the claim lets the filter repair its mistake.
-    Maybe(Claim),
-}
-
-impl Answer {
-    /// Returns whether the answer is "maybe".
-    pub const fn is_maybe(&self) -> bool {
-        matches!(self, Answer::Maybe(_))
-    }
-}
+use std::borrow::Cow;
 
 /// A claim that a range may contain a member: the parts of the range that seem to contain one, and
 /// the version of the filter near each part.
+///
+/// A claim names several intervals of hashes, because a range touches several partitions, and hashes
+/// scatter neighbouring partitions over the whole range of hashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The pieces that may contain a member. Empty if the range is too long to be repaired.
     pub(super) parts: Vec<Part>,
+    is_of_one_key: bool,
 }
 
 /// A piece of the range that may contain a member.
@@ -55,6 +45,13 @@ impl Claim {
         cells.into_iter().map(Cells::hashes)
     }
 
+    /// Returns the part of the claimed key and the key, or `None` if the claim is of more than one
+    /// key.
+    pub(super) fn key(&self) -> Option<(&Part, Spot)> {
+        let part = self.parts.first().filter(|_| self.is_of_one_key)?;
+        Some((part, Spot { partition: part.piece.partition, memento: part.piece.least }))
+    }
+
     /// Returns whether a member with this [hash](AdaptiveRangeFilter::hash_of) must be listed.
     pub fn is_suspect(&self, hash: Hash) -> bool {
         let mut cells = self.parts.iter().map(|part| part.cells);
@@ -62,14 +59,15 @@ impl Claim {
     }
 }
 
-/// A list of the keys in a claim's intervals, like a [`Listing`](crate::Listing) but of keys
-/// instead of hashes. Any list of keys converts to it.
+/// A list of the keys in a claim's intervals, like a [`Listing`](crate::Listing). Any list of keys
+/// converts to it. It has keys instead of hashes, because all keys of a partition have the same
+/// hash, and a repair must know where each of them is in the partition.
 ///
 /// List *all* members whose [partition's hash](AdaptiveRangeFilter::hash_of) is in one of the
 /// [suspects](Claim::suspects), in any order, each as often as it was inserted.
 #[derive(Clone, Debug)]
-pub struct Listing<'a, K> {
-    pub(super) members: &'a [K],
+pub struct Listing<'a, K: RangeKey> {
+    pub(super) members: Cow<'a, [K]>,
     pub(super) mistakes: Vec<(Bound<K>, Bound<K>)>,
     pub(super) drops_ghosts: bool,
 }
@@ -101,26 +99,43 @@ impl<K: RangeKey> Listing<'_, K> {
     }
 }
 
-impl<'a, K, L: AsRef<[K]> + ?Sized> From<&'a L> for Listing<'a, K> {
+impl<'a, K: RangeKey, L: AsRef<[K]> + ?Sized> From<&'a L> for Listing<'a, K> {
     fn from(members: &'a L) -> Self {
-        Self { members: members.as_ref(), mistakes: Vec::new(), drops_ghosts: false }
+        Self { members: members.as_ref().into(), mistakes: Vec::new(), drops_ghosts: false }
+    }
+}
+
+impl<K: RangeKey> From<Vec<K>> for Listing<'_, K> {
+    fn from(members: Vec<K>) -> Self {
+        Self { members: members.into(), mistakes: Vec::new(), drops_ghosts: false }
     }
 }
 
 impl<K: RangeKey> AdaptiveRangeFilter<K> {
+    /// Looks up a key as [`contains`](Self::contains) does, but returns "maybe" together with a
+    /// claim.
+    pub fn check(&self, key: K) -> Answer<Claim> {
+        self.check_range((Bound::Included(key), Bound::Included(key)))
+    }
+
     /// Looks up a range as [`contains_range`](Self::contains_range) does, but returns "maybe"
     /// together with a claim.
-    pub fn check_range(&self, range: impl RangeBounds<K>) -> Answer {
-        // Most answers are "empty", which `may_contain` finds fastest.
+    pub fn check_range(&self, range: impl RangeBounds<K>) -> Answer<Claim> {
+        // Most answers are "absent", which `may_contain` finds fastest.
         let numbers = K::numbers(&range).filter(|numbers| self.may_contain(numbers));
-        let Some(numbers) = numbers else { return Answer::Empty };
+        let Some(numbers) = numbers else { return Answer::Absent };
         if self.partitions.borders(&numbers) >= MOST_REPAIRED {
-            return Answer::Maybe(Claim { parts: Vec::new() });
+            return Answer::Maybe(Claim { parts: Vec::new(), is_of_one_key: false });
         }
+        let is_of_one_key = numbers.start() == numbers.end();
         let pieces = self.partitions.pieces(numbers);
         let parts = pieces.filter(|&piece| self.boxes.has_any([piece; 2]));
         let parts: Vec<Part> = parts.map(|piece| self.part(piece)).collect();
-        if parts.is_empty() { Answer::Empty } else { Answer::Maybe(Claim { parts }) }
+        if parts.is_empty() {
+            Answer::Absent
+        } else {
+            Answer::Maybe(Claim { parts, is_of_one_key })
+        }
     }
 
     fn part(&self, piece: Piece) -> Part {
@@ -160,7 +175,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         self.boxes.cell(scaled, self.boxes.age_around(scaled)).covers(self.hash_of(other))
     }
 
-    /// Repairs a mistake, so that the filter answers "empty" to the claim's range from now on. The
+    /// Repairs a mistake, so that the filter answers "absent" to the claim's range from now on. The
     /// range must not contain a member, and `listing` must contain *all* members that are
     /// [suspects](Claim::suspects).
     ///
@@ -186,7 +201,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         if claim.parts.iter().any(|part| !self.is_current(part)) {
             return Err(AdaptError::Stale);
         }
-        let members = self.listed(claim, members)?;
+        let members = self.listed(claim, &members)?;
         let mut adaptation = Adaptation::default();
         let mut replaced: Vec<BoxGroup> = Vec::new();
         for Part { piece, .. } in &claim.parts {
@@ -213,6 +228,60 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         }
         self.adaptations += u64::from(adaptation.lengthened > 0);
         Ok(adaptation)
+    }
+
+    /// Checks a range, and repairs the filter if "maybe" was a mistake, like
+    /// [`Adaptive::check_or_repair`](crate::Adaptive::check_or_repair).
+    ///
+    /// If the filter answers "maybe", this calls `has_member`, which returns whether the range
+    /// contains a member. If it does not, this calls `members` with one interval of hashes at a
+    /// time, and repairs the mistake. `members` lists all members whose [partition's
+    /// hash](Self::hash_of) is in the interval. The repair drops ghosts only if all these listings
+    /// [allow](Listing::dropping_ghosts) it.
+    ///
+    /// ```
+    /// use twiceshy::AdaptiveRangeFilter;
+    /// let members: Vec<u64> = (0..100).map(|n| n * 1000).collect();
+    /// let builder = AdaptiveRangeFilter::<u64>::builder().remainder_bits(2).longest_range(16);
+    /// let mut filter = builder.build_from(&members)?;
+    /// let partitions = filter.partitions().clone();
+    /// for start in (0..100_000u64).step_by(50).filter(|start| start % 1000 > 0) {
+    ///     filter.check_or_repair(
+    ///         start..start + 16,
+    ///         || Ok::<_, std::io::Error>(members.iter().any(|&key| (start..start + 16).contains(&key))),
+    ///         // A store would read a range of its index by hash.
+    ///         |hashes| {
+    ///             let members = members.iter().copied();
+    ///             Ok(members.filter(|&key| hashes.contains(&partitions.hash_of(key))).collect::<Vec<_>>())
+    ///         },
+    ///     )?;
+    ///     assert!(!filter.contains_range(start..start + 16));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the errors of the closures. A mistake that could not be repaired is not an error:
+    /// the result is [`Checked::Unrepaired`].
+    pub fn check_or_repair<'l, E, L: Into<Listing<'l, K>>>(
+        &mut self,
+        range: impl RangeBounds<K>,
+        has_member: impl FnMut() -> Result<bool, E>,
+        mut members: impl FnMut(RangeInclusive<Hash>) -> Result<L, E>,
+    ) -> Result<Checked, E>
+    where
+        K: 'l,
+    {
+        let check = |filter: &Self| filter.check_range((range.start_bound(), range.end_bound()));
+        traits::check_or_repair(self, check, has_member, |filter, claim| {
+            let mut all = Listing::from(Vec::new()).dropping_ghosts();
+            for hashes in claim.suspects() {
+                let Listing { members, drops_ghosts, .. } = members(hashes)?.into();
+                all.members.to_mut().extend_from_slice(&members);
+                all.drops_ghosts &= drops_ghosts;
+            }
+            Ok(filter.adapt(claim, all))
+        })
     }
 }
 

@@ -70,42 +70,40 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
 }
 
 impl<K: RangeKey> AdaptiveRangeFilter<K> {
-    /// Removes one copy of a key, if it is one of the listed members.
+    /// Removes one copy of the claim's key, if it is one of the listed members.
     ///
-    /// The claim must come from a check of the key, and `listing` must contain all its
-    /// [suspects](Claim::suspects). The listed mistakes are all repaired ranges that still matter.
+    /// The claim must come from a [check](Self::check) of one key, and `listing` must contain all
+    /// its [suspects](Claim::suspects). The listed mistakes are all repaired ranges that still matter.
     /// Fingerprints that are longer than these mistakes need become shorter, which frees slots.
     ///
     /// ```
-    /// # use twiceshy::{AdaptiveRangeFilter, range::{Answer, Listing}};
+    /// # use twiceshy::{AdaptiveRangeFilter, Answer, range::Listing};
     /// let mut filter = AdaptiveRangeFilter::<u64>::builder().slots(100).build()?;
     /// filter.insert(70)?;
-    /// let Answer::Maybe(claim) = filter.check_range(70..=70) else { panic!("it is a member") };
-    /// filter.remove(&claim, 70, Listing::new(&[70]).with_mistakes(&[1000..1010]))?;
+    /// let Answer::Maybe(claim) = filter.check(70) else { panic!("it is a member") };
+    /// filter.remove(&claim, Listing::new(&[70]).with_mistakes(&[1000..1010]))?;
     /// assert!(!filter.contains(70));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// Returns a [`RemoveError`] and changes nothing if the claim is stale or of a different key,
+    /// Returns a [`RemoveError`] and changes nothing if the claim is stale or of more than one key,
     /// if the listed members don't match the filter, if the key is not one of them, or if a member
     /// that stays is in a listed mistake.
     pub fn remove<'l>(
         &mut self,
         claim: &Claim,
-        key: K,
         listing: impl Into<Listing<'l, K>>,
     ) -> Result<(), RemoveError>
     where
         K: 'l,
     {
         let Listing { members, mistakes, .. } = listing.into();
-        let spot = self.partitions.spot(key);
-        let part = claim.parts.iter().find(|part| part.piece.partition == spot.partition);
-        if !part.is_some_and(|part| self.is_current(part)) {
+        let (part, spot) = claim.key().ok_or(RemoveError::ManyKeys)?;
+        if !self.is_current(part) {
             return Err(RemoveError::Stale);
         }
-        let members = self.listed(claim, members)?;
+        let members = self.listed(claim, &members)?;
         let group = self.boxes.group(spot.partition);
         let ranges = mistakes.iter().filter_map(|range| K::numbers(range));
         let ranges = ranges.filter(|numbers| self.partitions.borders(numbers) < MOST_REPAIRED);

@@ -17,7 +17,8 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use adapt::{Answer, Claim, Listing};
+pub use crate::error::options::range::OptionError;
+pub use adapt::{Claim, Listing};
 #[doc(hidden)]
 pub use builder::Options;
 pub use builder::PlanDetails;
@@ -95,7 +96,7 @@ pub type RangeFilter<K> = MementoFilter<K, false>;
 ///
 /// # Examples
 /// ```
-/// use twiceshy::{AdaptiveRangeFilter, range::Answer};
+/// use twiceshy::{AdaptiveRangeFilter, Answer};
 /// let builder = AdaptiveRangeFilter::<u64>::builder().capacity(100).longest_range(16);
 /// let mut filter = builder.remainder_bits(2).build()?;
 /// let members: Vec<u64> = (0..100).map(|n| n * 1000).collect();
@@ -120,6 +121,18 @@ pub struct MementoFilter<K, const ADAPTIVE: bool> {
     boxes: Boxes,
     versions: Versions,
     adaptations: u64,
+}
+
+/// The figures that only range filters have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Details {
+    /// Length of the longest range for which the false-positive rate holds.
+    pub longest_range: u64,
+    /// Bits per remainder.
+    pub remainder_bits: u32,
+    /// Number of members that fill 95 % of the slots if each is alone in its partition.
+    pub capacity: usize,
 }
 
 impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
@@ -169,13 +182,8 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
         self.boxes.load()
     }
 
-    /// Returns the number of members that fill 95 % of the slots if each is alone in its partition.
-    pub fn capacity(&self) -> usize {
-        (self.boxes.table.slots() as f64 * PLANNED_LOAD) as usize
-    }
-
     /// Returns the filter's number of members, memory use, load and expected error. The expected
-    /// error is that of a range of the [longest length](Self::longest_range) that touches two
+    /// error is that of a range of the [longest length](Details::longest_range) that touches two
     /// partitions.
     pub fn stats(&self) -> Stats {
         let Shared { table, spelling, .. } = &self.boxes.shared;
@@ -185,18 +193,21 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
             memory: Self::bytes_beside_table(table.slots()) + table.bytes(),
             load,
             repairs: self.adaptations,
-            expected_rate: builder::expected_rate(self.remainder_bits(), spelling.has_ages, load),
+            expected_rate: builder::expected_rate(
+                spelling.digits.remainder,
+                spelling.has_ages,
+                load,
+            ),
         }
     }
 
-    /// Returns the length of the longest range for which the false-positive rate holds.
-    pub fn longest_range(&self) -> u64 {
-        self.partitions.longest_range()
-    }
-
-    /// Returns the number of bits per remainder.
-    pub fn remainder_bits(&self) -> u32 {
-        self.boxes.spelling.digits.remainder
+    /// Returns the figures that only range filters have.
+    pub fn details(&self) -> Details {
+        Details {
+            longest_range: self.partitions.longest_range(),
+            remainder_bits: self.boxes.spelling.digits.remainder,
+            capacity: (self.boxes.table.slots() as f64 * PLANNED_LOAD) as usize,
+        }
     }
 
     /// Returns the hash of a key's partition. Members are listed by this hash.
@@ -219,8 +230,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
 impl<K: RangeKey, const ADAPTIVE: bool> fmt::Debug for MementoFilter<K, ADAPTIVE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(if ADAPTIVE { "AdaptiveRangeFilter" } else { "RangeFilter" })
-            .field("longest_range", &self.longest_range())
-            .field("remainder_bits", &self.remainder_bits())
+            .field("details", &self.details())
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }

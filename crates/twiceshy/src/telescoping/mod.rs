@@ -61,6 +61,7 @@ mod scheme;
 #[cfg(test)]
 mod tests;
 
+pub use crate::error::options::telescoping::OptionError;
 pub(crate) use change::CodesBefore;
 pub use iter::Entry;
 pub(crate) use parameters::CodedTally;

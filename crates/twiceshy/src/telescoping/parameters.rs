@@ -1,7 +1,7 @@
 //! Parameters: how filters are planned, built empty, and restored from the parts of a snapshot.
 
 use super::scheme::{CodedScheme, Coding, Scheme};
-use super::{CodedFilter, Shared};
+use super::{CodedFilter, OptionError, Shared};
 use crate::Hash;
 use crate::bits::memory::Lines;
 use crate::builder::{Buildable, Builder, FromMembers, HasSlots, Limits, Plan, Plannable, sealed};
@@ -45,7 +45,7 @@ impl Parameters {
             return Err(PlanError::Slots(self.slots));
         }
         if S::REPAIRS && !CODE_BITS.contains(&self.code_bits) {
-            return Err(PlanError::CodeBits(self.code_bits));
+            return Err(OptionError::CodeBits(self.code_bits).into());
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl<S: Scheme> CodedFilter<S> {
         let (remainder, width) = (remainder_bits, remainder_bits);
         let coding = Coding::new(Digits { slots, remainder, width, remainders }, bits_per_entry);
         if S::REPAIRS && coding.greatest == 0 {
-            return Err(PlanError::NoRepairs { slots, remainder_bits });
+            return Err(OptionError::NoRepairs { slots, remainder_bits }.into());
         }
         Ok(coding)
     }
@@ -173,7 +173,7 @@ impl<S: Scheme> Plannable for CodedFilter<S> {
     fn limits(builder: &Builder<Self>) -> Result<Limits, PlanError> {
         let code_bits = builder.options.code_bits;
         if !CODE_BITS.contains(&code_bits) {
-            return Err(PlanError::CodeBits(code_bits));
+            return Err(OptionError::CodeBits(code_bits).into());
         }
         let most_bits = *WIDTHS.end();
         Ok(Limits { least_rate: expected_rate(builder.load(), most_bits), most_bits })
@@ -200,6 +200,8 @@ impl<S: Scheme> Buildable for CodedFilter<S> {
 }
 
 impl<S: Scheme> FromMembers for CodedFilter<S> {
+    type Error = BuildError;
+
     fn from_members(
         builder: &Builder<Self>,
         mut members: Vec<Hash>,
@@ -210,6 +212,13 @@ impl<S: Scheme> FromMembers for CodedFilter<S> {
         let sized = builder.clone();
         let sized = if builder.is_sized() { sized } else { sized.capacity(members.len()) };
         Self::from_sorted(sized.plan()?.details, members, mistakes)
+    }
+
+    fn with_position(
+        error: BuildError,
+        position: impl FnOnce(Hash) -> Option<usize>,
+    ) -> BuildError {
+        error.with_position(position)
     }
 }
 

@@ -143,7 +143,7 @@ fn share_of_mistakes_among_an_attackers_queries_is_at_most_the_rate() {
         set.check();
 
         // After a rebuild, there is room for as many repairs again.
-        set.filter.rebuild(set.members.iter().copied()).unwrap();
+        set.filter = set.filter.rotated(set.members.iter().copied()).unwrap();
         assert_eq!(set.filter.details().dead_cells, 0);
         set.check();
     }
@@ -184,7 +184,7 @@ fn replayed_mistakes_recur_at_the_documented_rate() {
             assert_at_most(&what, found.len() as u64, rounds, rate * 1.02);
             known.extend(found.into_iter().map(|query| (query, true)));
             set.check();
-            set.filter.rebuild(set.members.iter().copied()).unwrap();
+            set.filter = set.filter.rotated(set.members.iter().copied()).unwrap();
         }
         assert!(known.len() as f64 > 2.0 * rate * CAPACITY as f64, "only {} mistakes", known.len());
     }
@@ -260,7 +260,7 @@ fn churn_fills_the_filter_until_it_is_rebuilt() {
             // There must be room for the members that are inserted and removed.
             let keep: Vec<Hash> = set.members.iter().copied().take(4000).collect();
             set.members = keep.iter().copied().collect();
-            set.filter.rebuild(keep).unwrap();
+            set.filter = set.filter.rotated(keep).unwrap();
             set.filter.insert(hash).unwrap();
             rebuilds += 1;
         }
@@ -300,20 +300,20 @@ fn rebuild_is_due_if_it_would_make_room_in_a_full_filter() {
     assert!(matches!(set.filter.insert(refused), Err(InsertError::Full { .. })));
     assert!(set.filter.details().rebuild_due, "an insert is refused that has room after a rebuild");
     // After a rebuild with other hash functions, members that took no room before may need room.
-    set.filter.rebuild(set.members.iter().copied().take(999)).unwrap();
+    set.filter = set.filter.rotated(set.members.iter().copied().take(999)).unwrap();
     set.filter.insert(refused).unwrap();
     assert!(!set.filter.details().rebuild_due);
 }
 
 #[test]
 fn rebuild_refuses_counts_that_overflow() {
-    let mut set = Set::full(&planned(100, 0.02), 4);
+    let set = Set::full(&planned(100, 0.02), 4);
     let before = set.filter.stats();
     let [one, other] = [1u128, 2].map(|key| Hash::from_u128(key << 120));
     for counts in [[u64::MAX, u64::MAX], [u64::MAX, 1], [1 << 62, 1 << 62]] {
         let members = [(one, counts[0]), (other, counts[1])];
         let members = members.map(|(hash, count)| Member { hash, count });
-        let refused = set.filter.rebuild(members);
+        let refused = set.filter.rotated(members);
         assert!(matches!(refused, Err(BuildError::Members { .. })), "{refused:?}");
         assert_eq!(set.filter.stats(), before);
     }

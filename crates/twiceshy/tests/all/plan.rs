@@ -8,6 +8,7 @@ use twiceshy::{
     builder::{Buildable, Builder, HasRepairs, HasSlots},
     error::PlanError,
     hash::KeyedHasher,
+    quotient, range, telescoping,
 };
 
 /// A filter that a builder can size, with the operations that these tests need.
@@ -308,15 +309,21 @@ fn missing_size_is_an_error_unless_the_filter_grows_by_itself() {
 #[test]
 fn plan_refuses_impossible_options_that_only_some_filters_have() {
     let quotient = || QuotientFilter::builder().capacity(10);
-    assert_eq!(quotient().value_bits(17).plan(), Err(PlanError::ValueBits(17)));
-    assert_eq!(quotient().grow_at(0.05).plan(), Err(PlanError::Growth(0.05)));
+    assert_eq!(quotient().value_bits(17).plan(), Err(quotient::OptionError::ValueBits(17).into()));
+    assert_eq!(quotient().grow_at(0.05).plan(), Err(quotient::OptionError::Growth(0.05).into()));
     let coded = ExtensionFilter::builder().capacity(10);
-    assert_eq!(coded.clone().code_bits(7).plan(), Err(PlanError::CodeBits(7)));
-    assert_eq!(coded.code_bits(121).plan(), Err(PlanError::CodeBits(121)));
+    assert_eq!(
+        coded.clone().code_bits(7).plan(),
+        Err(telescoping::OptionError::CodeBits(7).into())
+    );
+    assert_eq!(coded.code_bits(121).plan(), Err(telescoping::OptionError::CodeBits(121).into()));
     let range = || RangeFilter::<u64>::builder().capacity(10);
-    assert_eq!(range().longest_range(0).plan(), Err(PlanError::LongestRange(0)));
+    assert_eq!(range().longest_range(0).plan(), Err(range::OptionError::LongestRange(0).into()));
     let long = (1 << 20) + 1;
-    assert_eq!(range().longest_range(long).plan(), Err(PlanError::LongestRange(long)));
+    assert_eq!(
+        range().longest_range(long).plan(),
+        Err(range::OptionError::LongestRange(long).into())
+    );
     let both = range().planned_load(0.9).expandable().plan();
     assert_eq!(both, Err(PlanError::Load(0.9)));
 }

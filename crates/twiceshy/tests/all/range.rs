@@ -3,11 +3,7 @@
 mod snapshot;
 
 use proptest::prelude::*;
-use twiceshy::{
-    Secret,
-    builder::Builder,
-    range::{self, MementoFilter},
-};
+use twiceshy::{Answer, Secret, builder::Builder, range::MementoFilter};
 use twiceshy_model::range::{Members, drive};
 
 proptest! {
@@ -53,7 +49,7 @@ fn repaired_range_is_answered_empty() {
                 continue;
             }
             let maybe = plain.contains_range(range.clone());
-            if let range::Answer::Maybe(claim) = filter.check_range(range.clone()) {
+            if let Answer::Maybe(claim) = filter.check_range(range.clone()) {
                 assert!(maybe, "repairs make no mistakes");
                 let suspects = model.suspects(&filter, &claim);
                 filter.adapt(&claim, &suspects).unwrap();

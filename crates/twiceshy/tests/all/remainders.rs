@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use twiceshy::KeyedSnapshot;
-use twiceshy::concurrent::ShardPlan;
+use twiceshy::concurrent::{RebuildError, ShardPlan};
 use twiceshy::error::{BuildError, GrowError, InsertError, PlanError};
 use twiceshy::hash::KeyedHasher;
 use twiceshy::quotient::{MergeError, Remainders};
@@ -316,9 +316,10 @@ fn rebuilt_shards_follow_their_plans() {
     filter.rebuild_shard(1, back, &of_shard(1), &[]).unwrap();
     // An exact size isn't enlarged, and a failure changes nothing.
     let few = filter.rebuild_shard(1, ShardPlan::slots(900), &of_shard(1), &[]);
-    assert!(matches!(few, Err(BuildError::Full { slots: 900 })));
+    assert!(matches!(few, Err(RebuildError::Build(BuildError::Full { slots: 900 }))));
     let wide = filter.rebuild_shard(1, ShardPlan::default().remainder_bits(57), &of_shard(1), &[]);
-    assert!(matches!(wide, Err(BuildError::Plan(PlanError::RemainderBits { bits: 57, .. }))));
+    let Err(RebuildError::Build(wide)) = wide else { panic!("{wide:?}") };
+    assert!(matches!(wide, BuildError::Plan(PlanError::RemainderBits { bits: 57, .. })));
     assert_eq!(filter.shard_parameters(1), after[1]);
     // Shards with fresh remainders are saved with the others. When they are full, they refuse
     // inserts instead of growing.
@@ -350,7 +351,7 @@ fn rebuilt_shards_of_coded_filters_follow_their_plans() {
         assert_eq!((parameters.slots, parameters.remainder_bits), (1777, 7));
         assert!(!parameters.remainders.is_plain());
         let few = filter.rebuild_shard(shard, ShardPlan::slots(1000), &listed, &[]);
-        assert!(matches!(few, Err(BuildError::Full { slots: 1000 })));
+        assert!(matches!(few, Err(RebuildError::Build(BuildError::Full { slots: 1000 }))));
     }
     assert!(hashes.iter().all(|&hash| filter.contains(hash)));
     filter.validate().unwrap();

@@ -4,15 +4,17 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use twiceshy::claim::Adaptation;
 use twiceshy::concurrent::ShardPlan;
 use twiceshy::error::{AdaptError, InsertError, RemoveError};
 use twiceshy::members::MemoryMap;
 use twiceshy::{
-    Adaptive, AdaptiveBloomFilter, Answer, Checked, Claim, Concurrent, Dynamic, ExtensionFilter,
-    Filter, Hash, Keyed, Listing, Member, MemberSource, PlainQuotientFilter, QuotientFilter,
-    Secret, SecretMode, Snapshot, TelescopingFilter, hash::KeyedHasher, snapshot::KeyedSnapshot,
+    Adaptive, AdaptiveBloomFilter, AdaptiveRangeFilter, Answer, Checked, Claim, Concurrent,
+    Dynamic, ExtensionFilter, Filter, Hash, Keyed, Listing, Member, MemberSource,
+    PlainQuotientFilter, QuotientFilter, Secret, SecretMode, Snapshot, TelescopingFilter,
+    hash::KeyedHasher, range, snapshot::KeyedSnapshot,
 };
 use twiceshy_model::concurrent::entries_of;
 
@@ -119,6 +121,138 @@ fn check_or_repair_returns_each_outcome_for_every_filter() {
     check_or_repair(extension());
     check_or_repair(bloom());
     check_or_repair(&shared());
+}
+
+/// Members that are far from each other, and a filter of them for ranges of 16 keys.
+fn ranges() -> (AdaptiveRangeFilter<u64>, Vec<u64>) {
+    let members: Vec<u64> = (0..MEMBERS).map(|number| number * 1000).collect();
+    let builder = AdaptiveRangeFilter::<u64>::builder().remainder_bits(3).longest_range(16);
+    let builder = builder.slots(400).secret(Secret::from_bytes([7; 16]));
+    (builder.build_from(&members).unwrap(), members)
+}
+
+/// Returns a range without members for which the filter names this many intervals.
+fn mistaken_range(filter: &AdaptiveRangeFilter<u64>, intervals: usize) -> Range<u64> {
+    let starts = (0..MEMBERS * 1000).filter(|start| (1..=984).contains(&(start % 1000)));
+    let mut ranges = starts.map(|start| start..start + 16);
+    let is_mistake = |range: &Range<u64>| match filter.check_range(range.clone()) {
+        Answer::Maybe(claim) => claim.suspects().count() == intervals,
+        Answer::Absent => false,
+    };
+    ranges.find(is_mistake).unwrap()
+}
+
+/// Returns a function that lists the members in an interval of hashes, and counts its calls.
+fn listing_of<'a>(
+    filter: &AdaptiveRangeFilter<u64>,
+    members: &'a [u64],
+    calls: &'a mut usize,
+) -> impl FnMut(RangeInclusive<Hash>) -> Result<Vec<u64>, &'static str> + use<'a> {
+    let partitions = filter.partitions().clone();
+    move |hashes| {
+        *calls += 1;
+        let members = members.iter().copied();
+        Ok(members.filter(|&key| hashes.contains(&partitions.hash_of(key))).collect())
+    }
+}
+
+#[test]
+fn check_or_repair_returns_each_outcome_for_range_filter() {
+    let (mut filter, members) = ranges();
+    let mut calls = 0;
+
+    let list = listing_of(&filter, &members, &mut calls);
+    let present = filter.check_or_repair(995..1005, || Ok(true), list);
+    assert_eq!((present, calls), (Ok(Checked::Present), 0));
+
+    let absent = (1..900).map(|start| start..start + 16);
+    let absent = absent.into_iter().find(|range| !filter.contains_range(range.clone())).unwrap();
+    let never = || -> Result<bool, &str> { panic!("the filter said \"absent\"") };
+    let list = listing_of(&filter, &members, &mut calls);
+    assert_eq!(filter.check_or_repair(absent, never, list), Ok(Checked::Absent));
+    assert_eq!(calls, 0);
+
+    for intervals in [1, 2] {
+        let mistake = mistaken_range(&filter, intervals);
+        let repairs = filter.stats().repairs;
+        calls = 0;
+        let list = listing_of(&filter, &members, &mut calls);
+        let repaired = filter.check_or_repair(mistake.clone(), || Ok(false), list);
+        assert!(matches!(repaired, Ok(Checked::Repaired(Adaptation { lengthened: 1.., .. }))));
+        assert_eq!((calls, filter.stats().repairs), (intervals, repairs + 1));
+        assert!(!filter.contains_range(mistake));
+    }
+    assert!(members.iter().all(|&member| filter.contains(member)));
+    filter.validate().unwrap();
+
+    // A listing that misses members is refused, and the mistake stays.
+    let mistake = mistaken_range(&filter, 1);
+    let nobody = |_| Ok::<_, &str>(Vec::new());
+    let unrepaired = filter.check_or_repair(mistake.clone(), || Ok(false), nobody);
+    assert!(matches!(unrepaired, Ok(Checked::Unrepaired(AdaptError::Unlisted { .. }))));
+    assert!(filter.contains_range(mistake.clone()));
+
+    // If the two closures contradict each other, the member stays.
+    let list = listing_of(&filter, &members, &mut calls);
+    let unrepaired = filter.check_or_repair(995..1005, || Ok(false), list);
+    assert_eq!(unrepaired, Ok(Checked::Unrepaired(AdaptError::IsMember)));
+    assert!(filter.contains(1000));
+
+    // A range can be too long to be repaired.
+    let list = listing_of(&filter, &members, &mut calls);
+    let unrepaired = filter.check_or_repair(.., || Ok(false), list);
+    assert_eq!(unrepaired, Ok(Checked::Unrepaired(AdaptError::TooLong)));
+
+    // Errors of the closures are returned, and nothing changes.
+    let list = listing_of(&filter, &members, &mut calls);
+    assert_eq!(filter.check_or_repair(mistake.clone(), || Err("down"), list), Err("down"));
+    let down = |_| Err::<Vec<u64>, _>("down");
+    assert_eq!(filter.check_or_repair(mistake.clone(), || Ok(false), down), Err("down"));
+    assert!(filter.contains_range(mistake));
+}
+
+#[test]
+fn check_or_repair_of_range_drops_ghosts_only_if_every_listing_allows_it() {
+    let (mut filter, members) = ranges();
+    let ghosts = [5_000_015, 5_000_016];
+    filter.insert_many(&ghosts).unwrap();
+    for dropping in [1, 2] {
+        let (mut calls, mut listings) = (0, 0);
+        let mut list = listing_of(&filter, &members, &mut calls);
+        let list = |hashes| {
+            listings += 1;
+            let listing = range::Listing::new(list(hashes)?);
+            Ok::<_, &str>(if listings > dropping { listing } else { listing.dropping_ghosts() })
+        };
+        let checked = filter.check_or_repair(ghosts[0]..=ghosts[1], || Ok(false), list).unwrap();
+        if dropping == 1 {
+            assert!(matches!(checked, Checked::Unrepaired(AdaptError::Unlisted { .. })));
+            assert_eq!(filter.len(), members.len() + 2);
+        } else {
+            assert!(matches!(checked, Checked::Repaired(Adaptation { ghosts: 2, .. })));
+            assert_eq!(filter.len(), members.len());
+        }
+        assert_eq!(listings, 2);
+    }
+    filter.validate().unwrap();
+}
+
+#[test]
+fn range_filter_removes_only_the_key_that_a_claim_is_of() {
+    let (mut filter, members) = ranges();
+    for several in [999..=1000, 1000..=1001, 0..=u64::MAX] {
+        let Answer::Maybe(claim) = filter.check_range(several) else { panic!("1000 is a member") };
+        assert_eq!(filter.remove(&claim, &members), Err(RemoveError::ManyKeys));
+    }
+    let Answer::Maybe(claim) = filter.check(1000) else { panic!("1000 is a member") };
+    assert_eq!(filter.check_range(1000..=1000), Answer::Maybe(claim.clone()));
+    let suspects = members.iter().copied().filter(|&key| claim.is_suspect(filter.hash_of(key)));
+    let suspects: Vec<u64> = suspects.collect();
+    filter.remove(&claim, &suspects).unwrap();
+    assert_eq!(filter.remove(&claim, &suspects), Err(RemoveError::Stale));
+    assert_eq!(filter.len(), members.len() - 1);
+    assert!(members.iter().all(|&member| member == 1000 || filter.contains(member)));
+    filter.validate().unwrap();
 }
 
 #[test]

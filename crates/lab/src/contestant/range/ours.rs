@@ -3,10 +3,8 @@
 use super::{Keys, RangeContestant, RangeShape};
 use std::collections::BTreeSet;
 use twiceshy::{
-    AdaptiveRangeFilter, Hash, RangeFilter, Secret,
-    builder::Builder,
-    error::AdaptError,
-    range::{self, MementoFilter},
+    AdaptiveRangeFilter, Answer, Hash, RangeFilter, Secret, builder::Builder, error::AdaptError,
+    range::MementoFilter,
 };
 
 fn builder<const ADAPTIVE: bool>(shape: &RangeShape) -> Builder<MementoFilter<u64, ADAPTIVE>> {
@@ -117,7 +115,7 @@ impl RangeContestant for Aeris {
 
     fn repair(&mut self, mistake: &Keys) {
         let Some(members) = &self.members else { return };
-        let range::Answer::Maybe(claim) = self.filter.check_range(mistake.clone()) else { return };
+        let Answer::Maybe(claim) = self.filter.check_range(mistake.clone()) else { return };
         let mut suspects: Vec<(Hash, u64)> = Vec::new();
         for hashes in claim.suspects() {
             let hashes = (*hashes.start(), 0)..=(*hashes.end(), u64::MAX);

@@ -133,9 +133,9 @@ impl Builder<YesNoFilter> {
     /// # Errors
     /// [`ListError::OnBothLists`] names a hash that is on both lists. [`ListError::Build`] if the
     /// options are impossible, if there is not enough memory, or if there are more yes keys than
-    /// the [memory](Self::memory) has room for.
+    /// the [memory](Self::memory) has room for. [`ListError::Uneven`] if the hashes aren't random.
     pub fn build(&self, yes: &[Hash], no: &[Hash]) -> Result<YesNoFilter, ListError> {
-        let plan = self.plan().map_err(BuildError::from)?;
+        let plan = self.plan()?;
         let lists = [sorted(yes)?, sorted(no)?];
         if let Some(hash) = first_common(&lists[0], &lists[1]) {
             let position = |list: &[Hash]| list.iter().position(|&other| other == hash);
@@ -213,7 +213,7 @@ fn write(
     shape: Shape,
     mut tally: Tally,
     mut lists: Keys<'_>,
-) -> Result<Result<YesNoFilter, NoSeed>, BuildError> {
+) -> Result<Result<YesNoFilter, NoSeed>, ListError> {
     let mut hashes_left = HASHES + HASHES_PER_KEY * (lists[0].len() + lists[1].len()) as f64;
     let mut writer = Writer::new(shape);
     for block in 0..shape.blocks {
@@ -294,10 +294,10 @@ impl Writer {
     }
 
     /// Writes the next block. Returns the number of its fingerprints.
-    pub(super) fn push(&mut self, groups: &[Group]) -> Result<u64, BuildError> {
+    pub(super) fn push(&mut self, groups: &[Group]) -> Result<u64, ListError> {
         let keys: usize = groups.iter().map(|group| group.fingerprints.len()).sum();
         if keys > MOST_KEYS {
-            return Err(BuildError::Uneven);
+            return Err(ListError::Uneven);
         }
         block::write(&self.shape, groups, &mut self.blocks);
         let words = self.blocks.words.len();

@@ -45,7 +45,8 @@ use super::build::{MAX_SEEDS, Writer};
 use super::shape::Shape;
 use super::{Tally, YesNoFilter};
 use crate::bits::memory::{LINE, Lines};
-use crate::error::{BuildError, Invalid};
+use crate::error::Invalid;
+use crate::list::ListError;
 use crate::{Key, Keyed};
 use core::fmt;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -126,10 +127,10 @@ pub enum DeltaError {
     Memory,
 }
 
-impl From<BuildError> for DeltaError {
-    fn from(error: BuildError) -> Self {
+impl From<ListError> for DeltaError {
+    fn from(error: ListError) -> Self {
         match error {
-            BuildError::Uneven => Self::Impossible("a block has too many keys"),
+            ListError::Uneven => Self::Impossible("a block has too many keys"),
             _ => Self::Memory,
         }
     }
@@ -313,7 +314,7 @@ fn edited(filter: &YesNoFilter, edits: &[u8]) -> Result<Lines, DeltaError> {
             return Err(DeltaError::Impossible("the new filter is far larger than the old one"));
         }
     }
-    Ok(writer.finish()?)
+    writer.finish().map_err(|_| DeltaError::Memory)
 }
 
 /// Reads what [`BitWriter`] wrote.

@@ -2,7 +2,7 @@
 
 use crate::bits::memory::Lines;
 use crate::error::Invalid;
-use crate::range::{MementoFilter, RangeKey, RangeShape};
+use crate::range::{Details, MementoFilter, RangeKey, RangeShape};
 use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, bad_header};
 use crate::snapshot::frozen::{Frozen, InPlace};
@@ -138,8 +138,8 @@ impl<K: RangeKey> Frozen<RangeFilter<K>> {
 
     filter_traits!(@is_empty);
 
-    /// Returns the length of the longest range for which the false-positive rate holds.
-    pub fn longest_range(&self) -> u64 {
-        self.unchecked().longest_range()
+    /// Returns the figures that only range filters have.
+    pub fn details(&self) -> Details {
+        self.unchecked().details()
     }
 }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use twiceshy::concurrent::ShardPlan;
+use twiceshy::concurrent::{RebuildError, ShardPlan};
 use twiceshy::{
     Answer, Hash, Member, QuotientFilter,
     builder::Builder,
@@ -170,32 +170,38 @@ fn failed_rebuild_changes_nothing() {
         };
         for members in [with(0), with(listed.len() / 2), with(listed.len())] {
             let error = filter.rebuild_shard(2, ShardPlan::default(), &members, &NONE).unwrap_err();
-            assert!(matches!(error, BuildError::Outside { hash } if hash == outside), "{error}");
+            assert!(matches!(error, RebuildError::Outside { hash } if hash == outside), "{error}");
             let error =
                 filter.rebuild_shard(2, ShardPlan::capacity(1), &members, &NONE).unwrap_err();
-            assert!(matches!(error, BuildError::Outside { hash } if hash == outside), "{error}");
+            assert!(matches!(error, RebuildError::Outside { hash } if hash == outside), "{error}");
         }
         let error = filter.rebuild_shard(2, ShardPlan::default(), &listed, &[outside]).unwrap_err();
-        assert!(matches!(error, BuildError::Outside { hash } if hash == outside), "{error}");
+        assert!(matches!(error, RebuildError::Outside { hash } if hash == outside), "{error}");
     }
     let backwards: Vec<Member> = listed.iter().rev().copied().collect();
     let error = filter.rebuild_shard(2, ShardPlan::default(), &backwards, &NONE).unwrap_err();
-    assert!(matches!(error, BuildError::Unsorted("members")), "{error}");
+    assert!(matches!(error, RebuildError::Build(BuildError::Unsorted("members"))), "{error}");
     let error = filter.rebuild_shard(2, ShardPlan::default(), &listed, &[last, first]).unwrap_err();
-    assert!(matches!(error, BuildError::Unsorted("mistakes")), "{error}");
+    assert!(matches!(error, RebuildError::Build(BuildError::Unsorted("mistakes"))), "{error}");
     let both = listed[3].hash;
     let error = filter.rebuild_shard(2, ShardPlan::default(), &listed, &[both]).unwrap_err();
     assert!(
-        matches!(error, BuildError::MistakeIsMember { hash, .. } if hash == both),
+        matches!(
+            error,
+            RebuildError::Build(BuildError::MistakeIsMember { hash, .. }) if hash == both
+        ),
         "the error names the whole hash: {error}"
     );
     let many = [Member { hash: first, count: 1 << 41 }];
     let error = filter.rebuild_shard(2, ShardPlan::default(), &many, &NONE).unwrap_err();
-    assert!(matches!(error, BuildError::Uncountable), "{error}");
+    assert!(matches!(error, RebuildError::Build(BuildError::Uncountable)), "{error}");
     for absurd in [1 << 50, usize::MAX] {
         let error =
             filter.rebuild_shard(2, ShardPlan::capacity(absurd), &listed, &NONE).unwrap_err();
-        assert!(matches!(error, BuildError::Plan(PlanError::Slots(_))), "{error}");
+        assert!(
+            matches!(error, RebuildError::Build(BuildError::Plan(PlanError::Slots(_)))),
+            "{error}"
+        );
     }
     assert_eq!(before, (entries_of(&filter), filter.parameters()));
     check_entries(&filter, &all);
@@ -211,7 +217,9 @@ fn unevenly_distributed_hashes_get_more_slots_or_are_refused() {
         let members: Vec<Hash> = (0..400).rev().map(|number| hash(number << shift)).collect();
         match filter.rebuild_shard(1, ShardPlan::default(), &members, &NONE) {
             Ok(()) => assert!(members.iter().all(|&member| filter.contains(member))),
-            Err(error) => assert!(matches!(error, BuildError::Full { .. }), "{error}"),
+            Err(error) => {
+                assert!(matches!(error, RebuildError::Build(BuildError::Full { .. })), "{error}")
+            }
         }
         filter.validate().unwrap();
     }
@@ -249,7 +257,7 @@ fn shard_changed_during_rebuild_is_not_replaced() {
         let error = filter
             .rebuild_shard(1, ShardPlan::capacity(listed.len()), &members, &NONE)
             .unwrap_err();
-        assert!(matches!(error, BuildError::Stale), "{error}");
+        assert!(matches!(error, RebuildError::Stale), "{error}");
     };
     stale(&|| filter.insert(first).unwrap());
     stale(&|| filter.remove_trusting(first).unwrap());

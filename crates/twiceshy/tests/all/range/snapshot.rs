@@ -6,10 +6,8 @@ use proptest::prelude::*;
 use std::path::Path;
 use twiceshy::KeyedSnapshot;
 use twiceshy::{
-    AdaptiveRangeFilter, Concurrent, Frozen, QuotientFilter, RangeFilter, Secret, SecretMode,
-    Snapshot,
-    range::{self, RangeKey},
-    snapshot::SnapshotError,
+    AdaptiveRangeFilter, Answer, Concurrent, Frozen, QuotientFilter, RangeFilter, Secret,
+    SecretMode, Snapshot, range::RangeKey, snapshot::SnapshotError,
 };
 use twiceshy_model::range_snapshot::{drive, read, secret};
 use twiceshy_model::snapshot::{HEADER, seal};
@@ -37,7 +35,7 @@ fn worn(slots: u64, remainder_bits: u32, expandable: bool) -> AdaptiveRangeFilte
         filter.insert(member).unwrap();
         for stranger in (0..4).map(|n| number(4 * index as u64 + n + 1_000_000)) {
             let range = stranger..=stranger.saturating_add(15);
-            if let range::Answer::Maybe(claim) = filter.check_range(range) {
+            if let Answer::Maybe(claim) = filter.check_range(range) {
                 let known = members[..=index].iter().copied();
                 let suspects = known.filter(|&key| claim.is_suspect(filter.hash_of(key)));
                 filter.adapt(&claim, &suspects.collect::<Vec<_>>()).unwrap();
@@ -90,8 +88,8 @@ fn filter_with_the_greatest_repair_count_can_be_repaired_and_restored() {
     seal(&mut bytes);
     let mut filter = restored(&bytes).unwrap();
     let mistake = (1000..).map(number).find_map(|key| match filter.check_range(key..=key) {
-        range::Answer::Maybe(claim) => Some(claim),
-        range::Answer::Empty => None,
+        Answer::Maybe(claim) => Some(claim),
+        Answer::Absent => None,
     });
     let claim = mistake.expect("a filter of 3 bits makes mistakes");
     let suspects = members.iter().copied().filter(|&key| claim.is_suspect(filter.hash_of(key)));
@@ -125,7 +123,7 @@ fn saved_filters_are_restored() {
         let copy = frozen.to_filter().unwrap();
         assert_eq!(saved_plain(&copy), of_plain);
         assert_eq!(copy.hash_of(7), filter.hash_of(7));
-        assert_eq!(copy.remainder_bits(), filter.remainder_bits());
+        assert_eq!(copy.details(), filter.details());
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use twiceshy::Listing;
-use twiceshy::concurrent::ShardPlan;
+use twiceshy::concurrent::{self, ShardPlan};
 use twiceshy::{
     Answer, Concurrent, ExtensionFilter, Hash, PlainQuotientFilter, Snapshot,
     error::{AdaptError, BuildError, InsertError, PlanError, RemoveError},
@@ -254,7 +254,7 @@ fn check_rebuilding<S: telescoping::CodedScheme>() {
         assert_eq!(filter.insert_listed(&claim, &listed), Err(InsertError::Mismatch));
         let elsewhere =
             filter.rebuild_shard((shard + 1) % filter.shards(), ShardPlan::default(), &list, &[]);
-        assert!(matches!(elsewhere, Err(BuildError::Outside { .. })));
+        assert!(matches!(elsewhere, Err(concurrent::RebuildError::Outside { .. })));
     }
     guarded.check();
 }
@@ -288,11 +288,11 @@ fn listing_with_member_of_other_shard_is_refused() {
     let builder = || CodedFilter::<Selectors>::builder().slots(100);
     assert!(matches!(
         builder().shards(0).build_concurrent(),
-        Err(BuildError::Plan(PlanError::Shards(0)))
+        Err(BuildError::Plan(PlanError::Concurrent(concurrent::OptionError::Shards(0))))
     ));
     assert!(matches!(
         builder().shards(4097).build_concurrent(),
-        Err(BuildError::Plan(PlanError::Shards(4097)))
+        Err(BuildError::Plan(PlanError::Concurrent(concurrent::OptionError::Shards(4097))))
     ));
 }
 
