@@ -175,7 +175,7 @@ pub enum PlanError {
         /// The lowest rate that the filter can have.
         least: f64,
     },
-    /// The filter can't have remainders of that many bits.
+    /// The filter can't have remainders of the given number of bits.
     #[error("remainders of {bits} bits are impossible; choose 1 to {most}")]
     RemainderBits {
         /// Bits per remainder.
@@ -183,31 +183,31 @@ pub enum PlanError {
         /// Maximum number of bits per remainder.
         most: u32,
     },
-    /// The filter can't have that many members.
+    /// The filter can't have the given number of members.
     #[error("a capacity of {0} is impossible at that rate; choose less, or build several filters")]
     Capacity(usize),
     /// The memory budget is too small for any filter.
     #[error("no filter of that rate fits in {0} bytes; allow more memory or more false positives")]
     Budget(u64),
-    /// The filter can't have that many slots.
+    /// The filter can't have the given number of slots.
     #[error("{0} slots are impossible; choose 1 to 2^48")]
     Slots(u64),
-    /// The capacity, the slots or the bytes leave no room for this many repairs.
+    /// The capacity, the slots or the bytes leave no room for the given number of repairs.
     #[error("there is no room for {0} adaptations; allow fewer of them, or more slots or memory")]
     Adaptations(usize),
     /// The filter can't be planned for that load.
     #[error("a load of {0} is impossible; choose 0.5 to 0.99, or set none if the filter expands")]
     Load(f64),
-    /// A filter can't have that many shards.
+    /// A filter can't have the given number of shards.
     #[error("{0} shards are impossible; choose 1 to 4096")]
     Shards(usize),
     /// A quotient filter can't grow at that load.
     #[error("a filter can't grow at a load of {0}; choose one from 0.1 to 1")]
     Growth(f64),
-    /// A quotient filter can't have values of that many bits.
+    /// A quotient filter can't have values of the given number of bits.
     #[error("values of {0} bits are impossible; choose 0 to 16")]
     ValueBits(u32),
-    /// A telescoping or extension filter can't have codes of that many bits.
+    /// A telescoping or extension filter can't have codes of the given number of bits.
     #[error("codes of {0} bits are impossible; choose 8 to 120")]
     CodeBits(u32),
     /// The slots and remainders use all bits of the hashes and leave none for a telescoping
@@ -223,7 +223,7 @@ pub enum PlanError {
         /// Bits per remainder.
         remainder_bits: u32,
     },
-    /// A range filter can't be planned for ranges of that many keys.
+    /// A range filter can't be planned for ranges of the given number of keys.
     #[error("ranges of {0} keys are impossible; choose 1 to 2^20")]
     LongestRange(u64),
 }

@@ -78,7 +78,7 @@ fn delta_is_small_and_restores_newer_list() {
         "{}",
         run.stderr
     );
-    // The older list has no room for this many keys, so the delta contains the whole newer list.
+    // The older list has no room for so many keys, so the delta contains the whole newer list.
     build(lines("evil", 50_000), "--like new.list -o large.list");
     let run = sandbox.run("list diff new.list large.list -o large.delta");
     assert!(run.text().contains("the whole newer list"), "{}", run.text());

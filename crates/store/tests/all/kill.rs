@@ -1,5 +1,5 @@
 //! A child process writes, acknowledges each batch through a pipe, and is killed at any moment. All
-//! acknowledged batches must be there, and besides them at most the batch that was being written.
+//! acknowledged batches must be there; of the others, at most the batch that was being written.
 //! Only eventual batches may be missing, and only the last ones.
 //!
 //! `TWICESHY_KILL_CYCLES` sets the number of kills, and `TWICESHY_SEED` determines their moments.
@@ -371,7 +371,7 @@ mod store {
                 store.stats().backend_gets - before
             };
             assert!(visits() <= self.repaired.len() as u64);
-            assert_eq!(visits(), 0, "a mistake again");
+            assert_eq!(visits(), 0, "a mistake recurs");
             for key in 0..KEYS {
                 let found = store.get(&key.to_be_bytes()).unwrap();
                 assert_eq!(found.as_deref(), self.members.get(&key).map(|value| &value[..]));

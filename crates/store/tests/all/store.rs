@@ -160,10 +160,10 @@ impl<F: Shard> Checked<F> {
             self.rebuilds = after.rebuilds;
             self.mistakes.clear();
         }
-        // A mistake that was made before its shard was rebuilt may be made again.
+        // A mistake that was made before its shard was rebuilt may recur.
         let is_mistake = after.backend_gets > before.backend_gets;
         if !self.model.contains_key(&number) && is_mistake && after.rebuilds == before.rebuilds {
-            assert!(self.mistakes.insert(number), "{number} is a mistake again");
+            assert!(self.mistakes.insert(number), "{number} is a mistake that recurs");
         }
         if after.repairs_skipped > before.repairs_skipped {
             self.mistakes.remove(&number);
@@ -224,7 +224,7 @@ impl<F: Shard> Checked<F> {
             mistakes.clear();
         }
         store.close().unwrap();
-        // A background thread would rebuild due shards at once.
+        // A background thread would rebuild due shards immediately.
         place.options = place.options.background_share(0.0);
         let store = place.open();
         let stats = store.stats();

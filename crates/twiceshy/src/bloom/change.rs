@@ -162,7 +162,7 @@ impl AdaptiveBloomFilter {
     /// Rebuilds the filter from all its members, without ghosts and dead cells, so that there is
     /// room again for members and repairs. All claims become stale.
     ///
-    /// The hash functions are new, except the first function of level 0. So one of the k cells of
+    /// The hash functions are new, except the first function of level 0, so one of the k cells of
     /// an earlier mistake is certainly set again, and the mistake recurs with probability ε^(1 −
     /// 1/k). If that is too often, or if k is 1, hash the members with a different
     /// [secret](crate::Secret) and build a new filter.

@@ -21,20 +21,20 @@ const LEAST_CAPACITY: usize = 16;
 /// lookups don't read the lists.
 ///
 /// # How it is computed
-/// Let there be n yes keys and m no keys in s slots, with digits of r bits. A no key shares the
-/// quotient and d more digits with a given yes key with probability 2^-rd/s. In that case the yes
-/// key needs one more digit. So its extension has Σ 1 − exp(−m/s · 2^-rd) digits on average, where
-/// the sum runs over d ≥ 1, and s = (n + extensions)/0.95. The plan takes the r with the smallest
-/// table that keeps the requested false-positive rate for unlisted keys.
+/// Let there be n yes-list keys and m no-list keys in s slots, with digits of r bits. A no-list key
+/// shares the quotient and d more digits with a given yes-list key with probability 2^-rd/s. In that
+/// case the yes-list key needs one more digit, so its extension has Σ 1 − exp(−m/s · 2^-rd) digits
+/// on average. The sum runs over d ≥ 1, and s = (n + extensions)/0.95. The plan takes the r with the
+/// smallest table that keeps the requested false-positive rate for unlisted keys.
 ///
 /// The scheme of the *Adaptive Quotient Filters* paper (§4.3) also stores all keys of the no list
-/// in the table, and a tag of one bit in every slot says which list its key is on. So it needs
+/// in the table, and a tag of one bit in every slot says which list its key is on. It needs
 /// s = (n + m + extensions of both)/0.95 slots of r + 1 bits. There, r may be smaller, because
-/// slots of no keys cause no false positives.
+/// slots of no-list keys cause no false positives.
 ///
 /// # Examples
-/// Bits per yes key, without and with tags, for a million yes keys at a false-positive rate of
-/// 1/256, with 1/64, 1 and 64 no keys per yes key:
+/// Bits per yes-list key, without and with tags, for a million yes-list keys at a false-positive
+/// rate of 1/256, with 1/64, 1 and 64 no-list keys per yes-list key:
 ///
 /// ```
 /// use twiceshy::YesNoList;
@@ -66,7 +66,7 @@ pub struct PlanDetails {
 impl sealed::Sealed for YesNoList {}
 
 impl Plannable for YesNoList {
-    /// The number of no keys.
+    /// The number of no-list keys.
     type Options = Option<usize>;
     type Details = PlanDetails;
     const CAPACITY: Option<usize> = Some(LEAST_CAPACITY);
@@ -90,8 +90,8 @@ impl Buildable for YesNoList {
 }
 
 impl Builder<YesNoList> {
-    /// Sets the number of no keys that the filter is planned for. The filter grows if there are
-    /// more.
+    /// Sets the number of no-list keys that the filter is planned for. The filter grows if there
+    /// are more.
     #[must_use]
     pub fn no_capacity(mut self, keys: usize) -> Self {
         self.options = Some(keys);
@@ -108,7 +108,7 @@ pub(super) struct ListSize {
 }
 
 impl ListSize {
-    /// Returns a size for at least this many keys.
+    /// Returns a size for at least `yes` and `no` keys.
     pub(super) fn at_least(self, yes: usize, no: usize) -> Self {
         Self { yes: self.yes.max(yes), no: self.no.max(no), ..self }
     }
@@ -158,7 +158,7 @@ impl ListSize {
         })
     }
 
-    /// Returns the maximum number of yes keys that a filter can hold at this rate.
+    /// Returns the maximum number of yes-list keys that a filter can hold at this rate.
     pub(super) fn most_yes_keys(self, parameters: Parameters) -> usize {
         let all = parameters.slots as f64 * f64::from(parameters.remainder_bits).exp2();
         (all * -(-self.rate).ln_1p()).round() as usize

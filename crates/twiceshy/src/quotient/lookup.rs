@@ -123,7 +123,7 @@ impl Shared {
     }
 }
 
-/// Looks up a hash in one cache line, and [more closely](LookClosely) if that doesn't decide.
+/// Looks up a hash in one cache line, and falls back to [`LookClosely`] if that is inconclusive.
 pub(super) struct Contains<'a>(pub(super) &'a Shared);
 
 impl Keepable for Contains<'static> {
@@ -151,7 +151,7 @@ impl Operation for Contains<'_> {
     }
 }
 
-/// Looks up a hash in two cache lines, and walks through the run if these don't decide.
+/// Looks up a hash in two cache lines, and walks through the run if they are inconclusive.
 pub(super) struct LookClosely<'a>(pub(super) &'a Shared);
 
 impl Keepable for LookClosely<'static> {

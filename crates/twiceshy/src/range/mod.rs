@@ -33,8 +33,8 @@ use crate::{Hash, Secret, Stats};
 use boxes::{Boxes, Shared, Spot};
 use core::fmt;
 
-/// Maximum number of partitions in a lookup. For a longer range, the answer is "maybe" at once,
-/// because a lookup would take milliseconds.
+/// Maximum number of partitions in a lookup. For a longer range, the answer is "maybe" without a
+/// lookup, because that would take milliseconds.
 const MOST_PARTITIONS: u128 = 1 << 16;
 
 /// Maximum number of partitions in a repaired range. A longer range is not repaired, because many
@@ -122,7 +122,7 @@ pub struct MementoFilter<K, const ADAPTIVE: bool> {
 }
 
 impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
-    /// Returns a builder that sets the filter's error rate and size.
+    /// Returns a builder that sets the filter's false-positive rate and size.
     pub fn builder() -> Builder<Self> {
         Builder::default()
     }
@@ -138,7 +138,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
         if ADAPTIVE { slots } else { 1 }
     }
 
-    /// Returns the memory of a filter with this many slots, besides its table.
+    /// Returns the memory of a filter with `slots` slots, excluding its table.
     fn bytes_beside_table(slots: u64) -> u64 {
         size_of::<Self>() as u64 + Versions::bytes_for(Self::versioned_slots(slots))
     }
@@ -176,7 +176,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
         (self.boxes.table.slots() as f64 * PLANNED_LOAD) as usize
     }
 
-    /// Returns the filter's number of members, memory use, load and expected error. The expected
+    /// Returns the filter's members, memory use, load and expected false-positive rate. The expected
     /// error is that of a range of the [longest length](Self::longest_range) that touches two
     /// partitions.
     pub fn stats(&self) -> Stats {

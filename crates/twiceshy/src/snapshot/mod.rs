@@ -67,8 +67,8 @@
 //! | 24 | 4 | bits per remainder | bits per remainder, *r* | bits per remainder: 1 to 55 | bits per remainder and per slot, *w* |
 //! | 28 | 4 | bits per slot, *w* | bits per slot: *r* + *m*, plus one if boxes have ages | log₂ of the quotients per group: 0 to 9 | code bits per 64 slots, *c*: 8 to 120 |
 //! | 32 | 4 | bits per value | bits per memento, *m*: at most 20, and fewer than the bits of a key | low bits of a seed that are stored verbatim: at most 20 | probability that a symbol is 0, or that a selector ends, in units of 2^-16: 2^15 to 2^16 - 1 |
-//! | 40 | 8 | members, each counted as often as it was inserted | members | yes keys | members, which are also the used slots |
-//! | 48 | 8 | used slots that are not the first of their entry | 4 bytes: bits per key, [`RangeKey::BITS`]; 4 bytes: highest age that a box may have, at most *r*, and 0 without ages | no keys | repairs that were forgotten |
+//! | 40 | 8 | members, each counted as often as it was inserted | members | yes-list keys | members, which are also the used slots |
+//! | 48 | 8 | used slots that are not the first of their entry | 4 bytes: bits per key, [`RangeKey::BITS`]; 4 bytes: highest age that a box may have, at most *r*, and 0 without ages | no-list keys | repairs that were forgotten |
 //! | 56 | 8 | used slots | used slots | fingerprints | mistakes that were known when the filter was built, but had no room for a repair |
 //! | 64 | 8 | repairs | repairs; 0 for a plain filter | the requested rate, a 64-bit floating-point number | repairs |
 //! | 88 | 8 | load at which the filter doubles automatically, a 64-bit floating-point number, or 0 | | 4 bytes: the user's label | |

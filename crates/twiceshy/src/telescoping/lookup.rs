@@ -203,7 +203,7 @@ impl<S: Scheme, const CODED: bool> Operation for Contains<'_, S, CODED> {
     }
 }
 
-/// Looks up a hash that one line doesn't decide. If the whole run is in the line of its home,
+/// Looks up a hash if one line was inconclusive. If the whole run is in the line of its home,
 /// decodes the code. Otherwise looks at two lines, and walks through the run if that is not enough.
 pub(super) struct LookClosely<'a, S: Scheme>(&'a Shared<S>);
 

@@ -210,7 +210,7 @@ fn engine(directory: &Path, cache_bytes: u64) -> FjallBackend {
     let mut options = FjallOptions::default();
     options.cache_bytes = cache_bytes;
     options.memtable_bytes = 4 << 20;
-    // Keep the journal small, because the tables on the disk contain the same data.
+    // Keep the journal small, because the tables on disk contain the same data.
     options.journal_bytes = 64 << 20;
     FjallBackend::open(directory, options).expect("a directory of its own")
 }

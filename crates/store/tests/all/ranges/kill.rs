@@ -1,5 +1,5 @@
 //! A child process writes and asks, acknowledges each operation through a pipe, and is killed at a random
-//! moment. Afterwards all acknowledged writes must be there, and each repaired mistake is made at most once more.
+//! moment. Afterwards all acknowledged writes must be there, and each repaired mistake recurs at most once.
 //!
 //! `TWICESHY_KILL_CYCLES` sets the number of kills, and `TWICESHY_SEED` determines their moments.
 
@@ -146,7 +146,7 @@ impl Expected {
         }
         let before = visits();
         assert!(self.repaired.iter().all(|&key| store.range_is_empty(key..=key).unwrap()));
-        assert_eq!(visits(), before, "a mistake again");
+        assert_eq!(visits(), before, "a mistake recurs");
         let pairs = store.iter().map(|pair| pair.unwrap());
         let pairs: BTreeMap<u64, Vec<u8>> =
             pairs.map(|(key, value)| (key, value.to_vec())).collect();
