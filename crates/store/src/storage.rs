@@ -65,7 +65,7 @@ impl<'a, B: Backend> Opening<'a, B> {
         self.remembered.is_some()
     }
 
-    /// Builds an empty filter, unless the store has recorded this sizing, so if the filter can't be built,
+    /// Builds an empty filter, unless the store has recorded this sizing. If the filter can't be built,
     /// opening fails before anything is written.
     pub(crate) fn check<F>(
         &self,

@@ -39,7 +39,7 @@ pub(crate) trait Lookup<K> {
     #[inline(always)]
     fn defer(&self, _key: &K) {}
 
-    /// Looks up a key whose line did not decide the lookup.
+    /// Looks up a key whose line was inconclusive.
     #[inline(always)]
     fn resolve(&self, key: &K) -> bool {
         self.contains(key)

@@ -12,7 +12,7 @@ fn with_lists() -> Sandbox {
 }
 
 #[test]
-fn list_gives_right_answers_for_all_yes_and_no_keys() {
+fn list_answers_all_listed_keys_correctly() {
     let sandbox = with_lists();
     sandbox.yes("list verify all.list --yes yes.txt --no no.txt");
     let counts = sandbox.run("list verify all.list --yes yes.txt --no no.txt --json").json();

@@ -221,7 +221,7 @@ const BENCHES: [Bench; 8] = [
                 columns: stores(number("repeated_mistakes", "repeated", 0)),
             },
             Layout {
-                lead: "Absent keys, each asked for once, in thousands per second. The ratio is that \
+                lead: "Absent keys, each queried once, in thousands per second. The ratio is that \
                        to a store without repairs. Repairs and rotations are finished within the \
                        time.",
                 rows: (&["op", "setup", "cores"], UNIFORM),

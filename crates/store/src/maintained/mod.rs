@@ -241,7 +241,7 @@ struct Upkept {
     room: AtomicUsize,
     /// Number of times that the rebuild has failed since it last succeeded.
     failures: AtomicU32,
-    /// Whether the members don't fit into the limit of memory.
+    /// Whether the members don't fit into the memory limit.
     is_given_up: AtomicBool,
     /// Number of changes. Once per `period` changes, the shard is checked for the need of a rebuild.
     changes: AtomicU32,

@@ -242,7 +242,7 @@ impl<F: Shard> MaintainedFilter<F> {
         }
         self.sizes.reason::<F>(shard, fill).filter(|&reason| match reason {
             Reason::Shrinking => may_shrink,
-            // If the wanted size exceeds the limit of memory, a shard that still has room stays as
+            // If the wanted size exceeds the memory limit, a shard that still has room stays as
             // it is.
             Reason::Growth => {
                 let slots = self.sizes.slots(shard, fill.slots, fill.members);

@@ -334,7 +334,7 @@ fn mistake_is_repaired_when_the_member_that_causes_it_returns() {
         store.put(b"member", b"").unwrap();
     }
     assert_eq!((store.stats().mistakes, store.stats().repairs_failed), (1, 0));
-    // The three deletes also visit the backend.
+    // The three deletes also read the backend.
     assert_eq!(visits(), before + 1 + 3);
 }
 

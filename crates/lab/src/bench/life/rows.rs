@@ -164,9 +164,9 @@ pub(crate) struct Flood {
     pub(crate) queries_per_member: u64,
     pub(crate) queries: u64,
     pub(crate) queries_per_second: f64,
-    /// The number of queries that went to the backend, per million queries since the previous row.
+    /// The number of queries that read the backend, per million queries since the previous row.
     pub(crate) mistakes_per_million: f64,
-    /// The number of queries that went to the backend.
+    /// The number of queries that read the backend.
     pub(crate) mistakes: u64,
     /// The number of mistakes that are allowed: 1.05·ε·queries + 4·√(ε·queries).
     pub(crate) allowed_mistakes: f64,

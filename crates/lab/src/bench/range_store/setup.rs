@@ -32,7 +32,7 @@ impl Size {
     fn store<B: Backend>(&self, backend: B) -> RangeStore<u64, B> {
         let RangeShape { slots, longest_range, remainder_bits, seed, .. } = self.shape;
         let rate = f64::from(remainder_bits).exp2().recip();
-        // Find the number of members for which a store would plan this many slots.
+        // Find the number of members for which a store would plan `slots` slots.
         let filter = AdaptiveRangeFilter::<u64>::builder().longest_range(longest_range);
         let plan = filter.false_positive_rate(rate).slots(slots).plan().expect("a possible filter");
         OpenOptions::new()

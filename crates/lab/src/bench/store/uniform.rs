@@ -1,4 +1,4 @@
-//! Uniform absent keys, each asked for once, with and without repairs.
+//! Uniform absent keys, each queried once, with and without repairs.
 //!
 //! Repairs can't help here, because no key comes twice. The comparison shows only what repairs cost.
 //! A turn runs for a fixed time, and then waits until all background work is done. The wait is part

@@ -72,7 +72,7 @@ impl Plannable for YesNoFilter {
 }
 
 /// The size of a [`YesNoFilter`] follows from its two lists. A capacity makes it larger than that,
-/// so that longer lists still fit. A limit on memory limits the number of yes-list keys.
+/// so that longer lists still fit. A memory limit restricts the number of yes-list keys.
 ///
 /// ```
 /// use twiceshy::YesNoFilter;

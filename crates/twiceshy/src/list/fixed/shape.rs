@@ -61,8 +61,8 @@ impl Shape {
             && self.low_bits <= MAX_LOW_BITS
     }
 
-    /// Returns the smallest shape that holds this many keys, and whose remainders have at least
-    /// `least` bits.
+    /// Returns the smallest shape that holds `yes` and `no` keys, and whose remainders have at
+    /// least `least` bits.
     pub(crate) fn plan(yes: u64, no: u64, rate: f64, least: u32) -> Option<Self> {
         let mut best: Option<(f64, Self)> = None;
         for remainder_bits in least..=MAX_REMAINDER_BITS {

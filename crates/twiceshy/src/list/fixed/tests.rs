@@ -122,7 +122,7 @@ fn impossible_filters_are_refused() {
 }
 
 #[test]
-fn memory_limits_the_number_of_yes_keys() {
+fn memory_limits_the_number_of_yes_list_keys() {
     let builder = YesNoFilter::builder().false_positive_rate(0.01).memory(1 << 16);
     let plan = builder.plan().unwrap();
     assert!(plan.capacity > 50_000 && plan.bytes <= 1 << 16, "{plan:?}");
