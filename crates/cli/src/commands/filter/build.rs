@@ -44,7 +44,7 @@ pub(crate) struct Build {
     /// False-positive rate: the share of absent keys that get the answer "maybe" [default: 0.001]
     #[arg(long, conflicts_with = "like", allow_negative_numbers = true)]
     rate: Option<f64>,
-    /// Minimum number of keys to size the filter for
+    /// Size the filter for at least KEYS keys
     #[arg(long, value_name = "KEYS", conflicts_with = "like", allow_negative_numbers = true)]
     capacity: Option<usize>,
     /// Use the same secret and size as this filter, so that the two filters can be merged

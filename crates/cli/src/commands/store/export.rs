@@ -22,7 +22,7 @@ order.
 
 Without --escaped, the export fails if a line could not be imported unchanged: for example, if a key
 contains the separator, a value contains a line feed, or the pair is not UTF-8. If the export fails or is
-interrupted, -o writes no file. Without -o, the lines before the error have been written.
+interrupted, -o writes no file. Without -o, standard output has the lines before the error.
 
 With --escaped, any pair can be written. A backslash, a tab, a line feed and a carriage return become
 \\, \t, \n and \r. Other control characters, line breaks, byte order marks and bytes that are not UTF-8

@@ -7,12 +7,10 @@ use twiceshy_store::OpenOptions;
 
 #[derive(Args)]
 pub(super) struct ShapeArgs {
-    /// Number of keys to size the filter for; it grows if needed [default: 1024 for a new store,
-    /// unchanged for an existing one]
+    /// Size the filter for KEYS keys; it grows if needed [default: unchanged, or 1024 for a new store]
     #[arg(long, value_name = "KEYS", allow_negative_numbers = true)]
     capacity: Option<usize>,
-    /// Share of absent keys whose first lookup reads the disk [default: 0.001 for a new store,
-    /// unchanged for an existing one]
+    /// Share of absent keys whose first lookup reads the disk [default: unchanged, or 0.001 for a new store]
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
 }
