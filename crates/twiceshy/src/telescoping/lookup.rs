@@ -164,7 +164,7 @@ struct Begun {
     fraction: u128,
 }
 
-/// Looks up a hash in one line, and [more closely](LookClosely) if that is not enough. The variant
+/// Looks up a hash in one line, and falls back to [`LookClosely`] if that is inconclusive. The variant
 /// with `CODED` handles lines whose repairs changed slots. The variant without `CODED` calls it for
 /// such lines, so that its own code stays short.
 pub(super) struct Contains<'a, S: Scheme, const CODED: bool>(&'a Shared<S>);
