@@ -47,7 +47,7 @@ Examples:
   twiceshy store export users.store -o users.tsv
 
 A store is a directory; `import` and `put` create it. Looking up an absent key usually reads nothing
-from the disk. If the filter mistakes an absent key for a member, the first lookup reads the disk, and
+from disk. If the filter mistakes an absent key for a member, the first lookup reads the disk, and
 the store repairs the filter so that later lookups of that key do not.";
 
 const FILTER: &str = "\
