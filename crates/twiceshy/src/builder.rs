@@ -150,7 +150,7 @@ pub trait Buildable: Plannable {
     ) -> Result<Self, BuildError>;
 }
 
-/// A filter that keeps its members in slots. Its size can be given in slots, and its error rate in
+/// A filter that keeps its members in slots. Its size can be given in slots, and its rate in
 /// bits per remainder.
 pub trait HasSlots: Plannable {}
 

@@ -136,7 +136,7 @@ impl<B: Backend> ListStore<B> {
     pub fn remove_no(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
         // After a failed write, the backend may have a key that the list in memory lacks, or may
-        // get it later, so ask the backend, and write the removal in any case.
+        // get it later. Ask the backend, and write the removal in any case.
         let is_there = Cell::new(true);
         let in_doubt = || {
             if !self.storage.is_doubtful() {
