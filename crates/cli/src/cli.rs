@@ -21,7 +21,7 @@ Examples:
 
 Lines:
   Input files can be plain text, or compressed with gzip or zstd; the format is detected.
-  `-` is the standard input. A key is a line without its line ending, and may be empty. Lines must
+  `-` is standard input. A key is a line without its line ending, and may be empty. Lines must
   be UTF-8 unless --bytes is given. A byte order mark at the start is skipped.
 
 JSON:
@@ -31,11 +31,11 @@ JSON:
 Exit codes:
   0    success, or the answer is yes
   1    the answer is no: a key is absent, or a check failed
-  2    the command failed; one line on the standard error says why
+  2    the command failed; one line on standard error says why
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP; unfinished work is removed, but changes to existing
        stores and lists stay
 
-If a filter cannot be saved, for example on a full disk, a warning appears on the standard error.
+If a filter cannot be saved, for example on a full disk, a warning appears on standard error.
 The command has succeeded, all data is safe, and the next command builds the filter again.";
 
 const STORE: &str = "\
@@ -47,7 +47,7 @@ Examples:
   twiceshy store export users.store -o users.tsv
 
 A store is a directory; `import` and `put` create it. Looking up an absent key usually reads nothing
-from the disk. If the filter mistakes an absent key for a member, the first lookup reads the disk, and
+from disk. If the filter mistakes an absent key for a member, the first lookup reads the disk, and
 the store repairs the filter so that later lookups of that key do not.";
 
 const FILTER: &str = "\

@@ -67,7 +67,7 @@ pub(crate) fn misunderstood(error: &clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         error.exit();
     }
-    // Keep the error and the suggestion; drop the usage line and the hint at --help.
+    // Keep the error and the suggestion; drop the usage line and the hint about --help.
     let text = error.to_string();
     let parts = text.split("\n\n").map(|part| part.trim().trim_start_matches("error: "));
     let is_kept = |part: &&str| !part.starts_with("Usage: ") && !part.starts_with("For more ");
@@ -86,7 +86,7 @@ fn failed(reason: &str) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// Writes one line to the standard error. Ignores errors.
+/// Writes one line to standard error. Ignores errors.
 fn say(text: &str) {
     let _ = writeln!(io::stderr(), "twiceshy: {}", one_line(text));
 }

@@ -38,7 +38,7 @@ impl Total {
     }
 }
 
-/// A progress bar on the standard error. It appears after a second, and is removed on drop.
+/// A progress bar on standard error. It appears after a second, and is removed on drop.
 pub(crate) struct Progress {
     bar: ProgressBar,
     showing: Option<Showing>,

@@ -37,8 +37,8 @@ fn command(arguments: impl Iterator<Item = String>) -> String {
     words.join(" ")
 }
 
-/// Returns facts that results depend on. They are about the build, and about the machine as far as
-/// it reports them.
+/// Returns the processor, core count, compiler, commit and date, which are recorded with each
+/// result.
 pub(crate) fn facts() -> Vec<(String, String)> {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?;

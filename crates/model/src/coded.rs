@@ -1,7 +1,7 @@
 //! A model of telescoping and extension filters: a list of members. Scripts drive a filter and its
 //! model.
 //!
-//! Neither the filter nor the model knows which entry belongs to which member. So the model checks
+//! Neither the filter nor the model knows which entry belongs to which member, so the model checks
 //! that each member can be given an entry of its own that covers it. It computes from the bits of a
 //! hash which entries cover it, and compares the filter's answers with the filter's entries.
 
@@ -261,7 +261,7 @@ impl<S: Spelling> Stage<S> {
         }
     }
 
-    /// Forgets repaired mistakes of a new member's quotient, because they may be mistakes again.
+    /// Forgets repaired mistakes of a new member's quotient, because they may recur.
     fn forget_mistakes_near(&mut self, hash: Hash) {
         let (quotient, slots) = (self.quotient(hash), self.shape.slots);
         self.repaired.retain(|&mistake| scaled(mistake, slots).quotient != quotient);
@@ -582,7 +582,7 @@ impl<S: Spelling> Stage<S> {
         assert_eq!(self.filter.details().unrepaired, unrepaired);
     }
 
-    /// Returns whether all members fit in this many slots. This is a lower estimate, as in
+    /// Returns whether all members fit in `slots` slots. This is a lower estimate, as in
     /// [`Self::fits`].
     fn all_fit(&self, slots: u64) -> bool {
         let members = self.members.iter().flat_map(|(&hash, &count)| {
@@ -631,7 +631,7 @@ impl<S: Spelling> Stage<S> {
     }
 }
 
-/// Returns whether entries with these quotients fit this many slots and the shortest possible tail.
+/// Returns whether entries with these quotients fit in `slots` slots and the shortest possible tail.
 fn fit(slots: u64, mut quotients: Vec<u64>) -> bool {
     quotients.sort_unstable();
     let end = quotients.iter().fold(0, |end: u64, &quotient| end.max(quotient) + 1);

@@ -109,7 +109,7 @@ fn check<S: telescoping::CodedScheme>(mut filter: CodedFilter<S>, bytes: &[u8]) 
     filter.validate().expect("reading validates");
     assert_eq!(filter.iter().count(), filter.len());
     assert!(filter.iter().all(|entry| entry.quotient < filter.slots()));
-    // A restored filter is saved without the mark of a secret. So compare the bytes only if the
+    // A restored filter is saved without the mark of a secret, so compare the bytes only if the
     // snapshot had neither a mark nor a secret.
     let mut saved = Vec::new();
     filter.write_to(&mut saved).expect("writing to memory");

@@ -114,7 +114,7 @@ fn drive_script(bytes: &mut Unstructured<'_>) -> Result<()> {
         .value_bits(2);
     let shape = if grows { shape.grow_at(0.9) } else { shape };
     let filter = shape.clone().shards(shards).build_concurrent().expect("a small filter");
-    // Shards grow independently. So if there are several, they can't be compared with a plain
+    // Shards grow independently, so if there are several, they can't be compared with a plain
     // filter.
     let comparable = !grows || shards == 1;
     let plain = comparable.then(|| shape.build().expect("a small filter"));

@@ -294,7 +294,7 @@ impl<K: Number> Stage<K> {
         }
     }
 
-    /// Forgets repaired ranges that are mistakes again because a new key collides with them.
+    /// Forgets repaired ranges that recur as mistakes because a new key collides with them.
     fn forget_collisions(&mut self, keys: &[K]) {
         let filter = &self.filter;
         self.repaired.retain(|range| match filter.check_range(range.clone()) {
@@ -433,7 +433,7 @@ impl<K: Number> Stage<K> {
         }
     }
 
-    /// Returns whether an expandable filter may have this many bits of a box's remainder left.
+    /// Returns whether an expandable filter may have `bits` bits of a box's remainder left.
     /// Extensions are whole slots, unless all bits are used.
     fn may_have_left(&self, bits: u32, fingerprint: Fingerprint) -> bool {
         let width = self.shape.remainder_bits + 1 + self.filter.details().longest_range.ilog2();

@@ -112,7 +112,7 @@ pub fn read<K: Number>(bytes: &[u8]) {
     for (query, &maybe) in queries.iter().zip(&maybe) {
         assert_eq!(filter.contains_range(query.clone()), maybe);
     }
-    // The filter is saved with the mark of the secret, but without the secret. So compare the bytes
+    // The filter is saved with the mark of the secret, but without the secret, so compare the bytes
     // only if the snapshot also has a mark and no secret.
     if bytes[FLAGS_AT] & 1 == 0 && bytes[MARK_AT..MARK_AT + 8] != [0; 8] {
         let mut saved = Vec::new();

@@ -46,7 +46,7 @@ fn page() -> Page {
         .section(
             Section::new("adapt", "The false-positive rate over time")
                 .question("How soon is a skewed workload learned, and what does churn undo?")
-                .paper("The rate drops at once, and again after each churn.")
+                .paper("The rate drops immediately, and again after each churn.")
                 .seen("Sample data: it drops to zero in some windows, which the foot shows.")
                 .verdict(Verdict::Partly)
                 .command("cargo run --release -p twiceshy-lab -- bench churn --rounds 9 --zipf 1.5")

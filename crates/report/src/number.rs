@@ -1,6 +1,6 @@
 //! Formats numbers for people.
 
-/// Formats a number with this many decimals, and with separators between thousands.
+/// Formats a number with `decimals` decimals, and with separators between thousands.
 pub(crate) fn decimals(number: f64, decimals: usize) -> String {
     if !number.is_finite() {
         return not_finite(number).into();
@@ -19,8 +19,8 @@ pub(crate) fn decimals(number: f64, decimals: usize) -> String {
     out + rest
 }
 
-/// Formats a number with at least this many significant digits. Very large and very small numbers
-/// are written with a power of ten and exactly this many digits.
+/// Formats a number with at least `digits` significant digits. Very large and very small numbers
+/// are written with a power of ten and exactly `digits` digits.
 pub(crate) fn significant(number: f64, digits: usize) -> String {
     if !number.is_finite() {
         return not_finite(number).into();
@@ -37,7 +37,7 @@ pub(crate) fn significant(number: f64, digits: usize) -> String {
     format!("{mantissa}×{}", power(10, exponent))
 }
 
-/// Formats a number with at most this many significant digits, and without trailing zeros. Integers
+/// Formats a number with at most `digits` significant digits, and without trailing zeros. Integers
 /// keep all their digits.
 pub(crate) fn short(number: f64, digits: usize) -> String {
     let text = significant(number, digits);
@@ -49,7 +49,7 @@ pub(crate) fn short(number: f64, digits: usize) -> String {
     text
 }
 
-/// Formats a number with an SI prefix and at most this many digits.
+/// Formats a number with an SI prefix and at most `digits` digits.
 pub(crate) fn prefixed(number: f64, digits: usize) -> String {
     let (factor, prefix) = prefix(number);
     short(number / factor, digits) + prefix

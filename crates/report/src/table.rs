@@ -39,12 +39,12 @@ pub enum Format {
     /// Text. Numbers in such a column have six digits.
     #[default]
     Text,
-    /// A number with this many decimals.
+    /// A number with a fixed number of decimals.
     Decimals(u8),
-    /// A number with at least this many significant digits, or with a power of ten if that is
+    /// A number with a minimum number of significant digits, or with a power of ten if that is
     /// shorter.
     Significant(u8),
-    /// A fraction, shown in percent with this many decimals.
+    /// A fraction, shown in percent with a fixed number of decimals.
     Percent(u8),
 }
 
@@ -147,7 +147,7 @@ impl Column {
         Self { name: name.into(), unit: unit.into(), format }
     }
 
-    /// Creates a column of numbers with this many decimals.
+    /// Creates a column of numbers with `decimals` decimals.
     pub fn decimals(name: impl Into<String>, unit: impl Into<String>, decimals: u8) -> Self {
         Self::number(name, unit, Format::Decimals(decimals))
     }

@@ -13,7 +13,7 @@ const HELP: &str = "\
 Usage: twiceshy-schedules [SCHEDULES] [SEED]
        twiceshy-schedules replay SCENARIO SCHEDULE
 
-Runs each scenario in this many orders of its threads, half of them chosen at random and half
+Runs each scenario in SCHEDULES orders of its threads, half chosen at random and half
 with few switches. The second form repeats the order that a failed check printed.
 ";
 

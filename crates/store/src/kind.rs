@@ -3,7 +3,7 @@
 use crate::backend::MAX_KEY_BYTES;
 use std::fmt;
 
-/// The number of leading bytes of a hash by which members are sorted on the disk.
+/// The number of leading bytes of a hash by which members are sorted on disk.
 pub(crate) const PREFIX_BYTES: usize = 4;
 
 /// The longest key that a store takes, in bytes.

@@ -10,7 +10,7 @@
 //! | data in your own database | [`Guard`] |
 //!
 //! [`OpenOptions`] opens all of them. A [`Backend`] is the ordered map that a store keeps its data in,
-//! on a disk or in memory.
+//! on disk or in memory.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

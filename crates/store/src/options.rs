@@ -99,7 +99,7 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Sizes the filter for this many members \[default: 1024; 2^20 in a range store\]. The filter grows if
+    /// Sizes the filter for `members` members \[default: 1024; 2^20 in a range store\]. The filter grows if
     /// there are more, and shrinks to this size if there are fewer again. At a false-positive rate of 0.2 %,
     /// for example, it takes about 14 bits per member if it is sized for its members, and up to 16 if it has
     /// grown.
@@ -231,7 +231,7 @@ impl OpenOptions {
 
     /// Sets how many mistakes are kept, at least 1. Lists ignore this: they keep the whole no list.
     ///
-    /// - A [`Store`](crate::Store) keeps a record of each on the disk, and none in memory, except for up to
+    /// - A [`Store`](crate::Store) keeps a record of each on disk, and none in memory, except for up to
     ///   1,024 that wait to be written \[default: no limit, except that rebuilds thin them out\].
     /// - A guard takes about 20 bytes of memory for each, and a range store about 70 \[default: 65,536\].
     ///
@@ -316,7 +316,7 @@ impl OpenOptions {
     }
 
     /// Opens the default backend in a directory. If there is no backend yet, calls `check` first,
-    /// so that invalid options leave nothing on the disk.
+    /// so that invalid options leave nothing on disk.
     #[cfg(feature = "fjall")]
     pub(crate) fn default_place<'a>(
         &self,

@@ -4,11 +4,11 @@
 //! The file's name contains a random number, and the backend records which file is valid. The record also
 //! holds the end of the file, which contains a checksum of the whole file, so that an older file under the
 //! same name is not used. Before the first write of a member after the filter was saved, the record is durably
-//! removed. So a file with a record always holds exactly the members.
+//! removed, so a file with a record always holds exactly the members.
 //!
 //! A repair or a rebuild changes no members, so it only makes the saved filter *outdated*. It stays valid, also
 //! after a kill, and the filter is saved again when the store is closed. The new file is written first, then
-//! the record changes to name it, and then the old file is removed. So after a kill at any moment, the record
+//! the record changes to name it, and then the old file is removed. After a kill at any moment, the record
 //! names a file that holds exactly the members.
 
 use crate::backend::{Backend, Batch, Durability, Keyspace};
@@ -41,7 +41,7 @@ impl SavedFilter {
     /// Opens the directory for saved filters, and restores the filter that was saved there if nothing
     /// was written since.
     ///
-    /// If a recorded filter can't be used, its record is durably removed at once. Otherwise the next open
+    /// If a recorded filter can't be used, its record is durably removed immediately. Otherwise the next open
     /// might be able to read the file, although it isn't exact any more.
     pub(crate) fn open<F>(
         backend: &impl Backend,
@@ -102,7 +102,7 @@ impl SavedFilter {
         Ok(())
     }
 
-    /// Returns whether [`close`](Self::close) saves an exact filter.
+    /// Returns whether [`close`](Self::close) may save the filter, provided that it is exact.
     pub(crate) fn may_save(&self) -> bool {
         let is_closed = self.is_closed.load(Ordering::Acquire);
         self.directory.is_some() && !is_closed && !self.is_doubtful()

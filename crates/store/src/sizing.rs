@@ -20,7 +20,7 @@ const FULL: f64 = 0.97;
 /// The share of slots above which writers are slowed down. By then the shard is due.
 pub(crate) const CROWDED: f64 = 0.97;
 
-/// The largest share of its slots that a new shard uses, so that it isn't due at once.
+/// The largest share of its slots that a new shard uses, so that it isn't due immediately.
 pub(crate) const FRESH: f64 = 0.95;
 
 /// The share of its slots that the members of a shard take after it has grown.
@@ -38,7 +38,7 @@ const KEPT: f64 = 0.94;
 const SPARSE: f64 = 0.78;
 
 /// The maximum difference between the loads of shards. They differ so that not all shards are full
-/// at once.
+/// at the same time.
 const STAGGER: f64 = 0.03;
 
 /// The smallest number of slots of a shard that has grown or shrunk.
@@ -63,7 +63,7 @@ impl Default for Sizing {
 }
 
 impl Sizing {
-    /// Returns the number of shards for this many members: enough that none has more than about 65,536.
+    /// Returns the number of shards for `capacity` members: enough that none has more than about 65,536.
     pub(crate) fn shards_for(capacity: usize) -> usize {
         (capacity >> 16).clamp(64, 4096).next_power_of_two()
     }
@@ -81,7 +81,7 @@ impl Sizing {
         Ok(filter)
     }
 
-    /// Builds an empty filter with remainders of this many bits, or less if there is too little memory.
+    /// Builds an empty filter with remainders of `bits` bits, or less if there is too little memory.
     pub(crate) fn build_with<F: Shard>(&self, bits: u32) -> Result<Concurrent<F>, BuildError> {
         let shards = self.shards.clamp(1, 1 << 20).next_power_of_two();
         let sizes = self.shard_sizes::<F>(shards, bits);
@@ -138,8 +138,8 @@ pub(crate) enum Reason {
 }
 
 impl ShardSizes {
-    /// Plans for this many members and this much memory in all. Some shards get more than their share by
-    /// chance. So each has room for a standard deviation more.
+    /// Plans for `capacity` members and `memory` bytes in all. Some shards get more than their share by
+    /// chance, so each has room for a standard deviation more.
     fn new(capacity: usize, shards: usize, bits: u32, memory: Option<u64>) -> Self {
         let mean = capacity as f64 / shards as f64;
         let members = mean + mean.sqrt();
@@ -171,7 +171,7 @@ impl ShardSizes {
     }
 
     /// Returns the number of slots to rebuild a shard with, given the slots that it has now, for
-    /// this many members and repairs. If memory is limited, this may be the smallest possible
+    /// `members` members and repairs. If memory is limited, this may be the smallest possible
     /// number, or `None` if even that doesn't fit.
     pub(crate) fn fitting<F: Shard>(&self, shard: usize, slots: u64, members: u64) -> Option<u64> {
         let least = (members as f64 / FRESH).ceil() as u64 + 1;

@@ -26,10 +26,10 @@ pub struct Stats {
     pub unfiltered: u64,
     /// Number of repaired mistakes, including those that collided with a new member.
     pub repairs: u64,
-    /// Number of repairs that failed. Such a mistake may be made again.
+    /// Number of repairs that failed. Such a mistake may recur.
     pub repairs_failed: u64,
     /// Number of repairs that were not made, because too many others were waiting, or because the filter
-    /// had no room. Such a mistake may be made again, and is then repaired.
+    /// had no room. Such a mistake may recur, and is then repaired.
     pub repairs_skipped: u64,
     /// Number of ghosts that failed writes may have left in the filter. A ghost is a fingerprint without a
     /// key.
@@ -51,7 +51,7 @@ pub struct Stats {
     pub mistakes: u64,
     /// Memory of the kept mistakes of a [`Guard`](crate::Guard) or a
     /// [`RangeStore`](crate::RangeStore), or of the no list of a [`ListStore`](crate::ListStore),
-    /// in bytes. The yes list is only on the disk.
+    /// in bytes. The yes list is only on disk.
     pub list_bytes: u64,
     /// Number of mistakes that were forgotten to make room for others.
     pub mistakes_forgotten: u64,
@@ -87,7 +87,7 @@ pub struct Stats {
     pub upkeep_bytes: u64,
     /// Memory that running rebuilds take, in bytes.
     pub rebuild_bytes: u64,
-    /// Probability that the filter takes an absent key for a member now, if the key was never asked for.
+    /// Probability that the filter takes an absent key for a member now, if the key was not queried before.
     pub expected_rate: f64,
     /// Share of the filter's slots that are in use.
     pub load: f64,
@@ -98,7 +98,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Returns the share of absent keys that were looked up on the disk, because the filter made a mistake or
+    /// Returns the share of absent keys that were looked up on disk, because the filter made a mistake or
     /// couldn't answer.
     pub fn false_positive_rate(&self) -> f64 {
         let looked_up = self.false_positives + self.unfiltered;
@@ -106,7 +106,7 @@ impl Stats {
         if absent == 0 { 0.0 } else { looked_up as f64 / absent as f64 }
     }
 
-    /// Returns all memory that the store takes besides its backend, in bytes.
+    /// Returns all memory that the store takes, excluding its backend, in bytes.
     pub fn memory(&self) -> u64 {
         self.filter_bytes
             + self.upkeep_bytes

@@ -65,7 +65,7 @@ impl<'a, B: Backend> Opening<'a, B> {
         self.remembered.is_some()
     }
 
-    /// Builds an empty filter, unless the store has recorded this sizing. So if the filter can't be built,
+    /// Builds an empty filter, unless the store has recorded this sizing. If the filter can't be built,
     /// opening fails before anything is written.
     pub(crate) fn check<F>(
         &self,
@@ -198,7 +198,7 @@ impl<B: Backend> Storage<B> {
 macro_rules! impl_upkeep {
     ([$($generics:tt)*] $store:ty, $($storage:ident).+, $prepare:expr) => {
         impl<$($generics)*> $store {
-            /// Returns the number of bytes that the backend's files take on the disk.
+            /// Returns the number of bytes that the backend's files take on disk.
             ///
             /// # Errors
             /// If the backend fails.

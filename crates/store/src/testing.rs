@@ -163,7 +163,7 @@ fn injected(operation: &'static str) -> BackendError {
 }
 
 impl<B: Backend> FaultyBackend<B> {
-    /// Makes writes visible that failed with [`Fault::Late`], as reopening an engine does.
+    /// Makes visible the writes that failed with [`Fault::Late`], as reopening an engine does.
     ///
     /// # Errors
     ///

@@ -124,7 +124,7 @@ impl Coverage {
         self.hits.get(&(store, op, fault)).copied().unwrap_or_default()
     }
 
-    /// Returns the pairs that at least this many scripts can hit, but that no case has hit. Few scripts can
+    /// Returns the pairs that at least `scripts` scripts can hit, but that no case has hit. Few scripts can
     /// hit the operations of background threads.
     pub(crate) fn never_hit(&self, scripts: u64) -> Vec<String> {
         let missed = self.missed().filter(|(_, chances)| chances.scripts >= scripts);

@@ -1,6 +1,6 @@
 //! A backend in memory with injected faults.
 //!
-//! It separates the data on the disk from the visible data. A *hidden* write is on the disk, and becomes
+//! It separates the data on disk from the visible data. A *hidden* write is on disk, and becomes
 //! visible after reopening. A *late* write arrives when the test tells it to.
 
 use crate::plan::{Counts, Fault};
@@ -84,7 +84,7 @@ impl Faulty {
         std::mem::take(&mut self.state().hits)
     }
 
-    /// Makes everything on the disk visible.
+    /// Makes everything on disk visible.
     pub(crate) fn reopen(&self) {
         let state = &mut *self.state();
         state.visible = state.disk.clone();

@@ -20,12 +20,12 @@ use tempfile::TempDir;
 
 /// The time after which a case counts as hanging.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// A run of at least this many seconds must hit everything that can be hit.
+/// Minimum length, in seconds, of a run that must hit everything that can be hit.
 const THOROUGH: u64 = 120;
-/// In a run of at least this many seconds, shards must grow, shrink and rotate. In a thorough run, those of
+/// Minimum length, in seconds, of a run in which shards must grow, shrink and rotate. In a thorough run, those of
 /// every store must.
 const USUAL: u64 = 20;
-/// A long run must hit a pair of operation and fault if at least this many scripts can hit it.
+/// A long run must hit a pair of operation and fault if at least `SCRIPTS` scripts can hit it.
 const SCRIPTS: u64 = 3;
 /// The number of cases per script in the first round. It doubles with each round.
 const CASES: usize = 40;

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             assert!(!store.contains(claim.query(), &stranger));
             filter.adapt(&claim, &store.members(claim.suspects())?)?;
         }
-        println!("round {round}: {visits} visits for 10000 absent keys");
+        println!("round {round}: {visits} database lookups for 10000 absent keys");
     }
     Ok(())
 }

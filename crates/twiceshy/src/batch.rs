@@ -6,7 +6,7 @@
 //! 1. The lines of one group are prefetched. Meanwhile the lines of the previous group arrive.
 //! 2. A quick check rules out some lookups of the previous group. The lines of the remaining
 //!    candidates are scanned.
-//! 3. If a line doesn't decide its lookup, the lookup is deferred. Once enough lookups are
+//! 3. If a line is inconclusive, its lookup is deferred. Once enough lookups are
 //!    deferred, their next lines are prefetched together, and then the lookups are resolved.
 //!
 //! The processor can't predict which lookups go on to the next step, so the code doesn't branch on
@@ -39,7 +39,7 @@ pub(crate) trait Lookup<K> {
     #[inline(always)]
     fn defer(&self, _key: &K) {}
 
-    /// Looks up a key whose line did not decide the lookup.
+    /// Looks up a key whose line was inconclusive.
     #[inline(always)]
     fn resolve(&self, key: &K) -> bool {
         self.contains(key)
@@ -62,7 +62,7 @@ pub(crate) fn answer<K, L: Lookup<K>>(lookup: &L, keys: &[K], answers: &mut [boo
     for number in 0..groups.len() {
         let [even, odd] = &mut begun;
         let (arrived, coming) = if number % 2 == 0 { (even, odd) } else { (odd, even) };
-        // After the last group, begin it again, which has no effect.
+        // There is no group after the last one. Beginning the last one again has no effect.
         let next = &groups[usize::min(number + 1, groups.len() - 1)];
         let mut candidates = List::<GROUP>::new();
         for lane in 0..GROUP {

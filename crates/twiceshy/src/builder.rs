@@ -1,4 +1,4 @@
-//! The builder that all filters share. It sets a filter's error rate and size.
+//! The builder that all filters share. It sets a filter's false-positive rate and size.
 //!
 //! This module holds the options that all filters share, their defaults, and the search for the
 //! largest filter that fits a memory budget. Each filter family implements [`Plannable`], which plans
@@ -23,7 +23,7 @@ const LOADS: RangeInclusive<f64> = 0.5..=0.99;
 /// The default number of members per planned repair.
 const MEMBERS_PER_REPAIR: usize = 20;
 
-/// Builds a filter with a given error rate and size.
+/// Builds a filter with a given false-positive rate and size.
 ///
 /// Give a false-positive rate or remainder bits, and exactly one of capacity, memory and slots. A
 /// filter's builder has only the options that make sense for that filter. For example, the builder
@@ -126,7 +126,7 @@ pub trait Plannable: Sized + sealed::Sealed {
     #[doc(hidden)]
     fn plan_members(builder: &Builder<Self>, capacity: usize) -> Option<Plan<Self::Details>>;
 
-    /// Plans a filter with this many slots, a number in [`SLOTS`]. Returns `None` if they leave no
+    /// Plans a filter with `slots` slots, a number in [`SLOTS`]. Returns `None` if they leave no
     /// room for repairs.
     #[doc(hidden)]
     fn plan_slots(_builder: &Builder<Self>, _slots: u64) -> Option<Plan<Self::Details>> {
@@ -150,7 +150,7 @@ pub trait Buildable: Plannable {
     ) -> Result<Self, BuildError>;
 }
 
-/// A filter that keeps its members in slots. Its size can be given in slots, and its error rate in
+/// A filter that keeps its members in slots. Its size can be given in slots, and its rate in
 /// bits per remainder.
 pub trait HasSlots: Plannable {}
 

@@ -111,7 +111,7 @@ pub(crate) enum Mismatch {
     Outside {
         member: Hash,
     },
-    /// The listing has this many members that the filter does not hold.
+    /// The listing has members that the filter does not hold; the field is their number.
     Surplus {
         members: u64,
     },

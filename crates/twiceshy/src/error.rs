@@ -209,7 +209,7 @@ pub enum PlanError {
         /// The lowest rate that the filter can have.
         least: f64,
     },
-    /// The filter can't have remainders of that many bits.
+    /// The filter can't have remainders of the given number of bits.
     #[error("remainders of {bits} bits are impossible; choose 1 to {most}")]
     RemainderBits {
         /// Bits per remainder.
@@ -217,16 +217,16 @@ pub enum PlanError {
         /// Maximum number of bits per remainder.
         most: u32,
     },
-    /// The filter can't have that many members.
+    /// The filter can't have the given number of members.
     #[error("a capacity of {0} is impossible at that rate; choose less, or build several filters")]
     Capacity(usize),
     /// The memory budget is too small for any filter.
     #[error("no filter of that rate fits in {0} bytes; allow more memory or more false positives")]
     Budget(u64),
-    /// The filter can't have that many slots.
+    /// The filter can't have the given number of slots.
     #[error("{0} slots are impossible; choose 1 to 2^48")]
     Slots(u64),
-    /// The capacity, the slots or the bytes leave no room for this many repairs.
+    /// The capacity, the slots or the bytes leave no room for the given number of repairs.
     #[error("there is no room for {0} adaptations; allow fewer of them, or more slots or memory")]
     Adaptations(usize),
     /// The filter can't be planned for that load.

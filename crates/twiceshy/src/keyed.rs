@@ -112,7 +112,7 @@ impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
 
     filter_traits!(@is_empty);
 
-    /// Returns the filter's number of members, memory use, load and expected error.
+    /// Returns the filter's number of members, memory use, load and expected false-positive rate.
     pub fn stats(&self) -> Stats {
         self.filter.stats()
     }

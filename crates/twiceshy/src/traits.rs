@@ -32,7 +32,7 @@ pub trait Filter {
         self.len() == 0
     }
 
-    /// Returns the filter's number of members, memory use, load and expected error.
+    /// Returns the filter's number of members, memory use, load and expected false-positive rate.
     fn stats(&self) -> Stats;
 
     /// Checks every invariant, in time proportional to the filter's size. For tests, and for
@@ -180,7 +180,7 @@ impl Checked {
     }
 }
 
-/// The size, load, repairs and expected error of a filter.
+/// The size, load, repairs and expected false-positive rate of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Number of members, each counted as often as it was inserted.

@@ -1,4 +1,4 @@
-//! Detects how a source is compressed. Looks at its first bytes, because the standard input has no
+//! Detects how a source is compressed. Looks at its first bytes, because standard input has no
 //! file name.
 
 use flate2::read::MultiGzDecoder;

@@ -1,4 +1,4 @@
-//! Reads lines from files and the standard input, plain or compressed.
+//! Reads lines from files and standard input, plain or compressed.
 
 mod block;
 mod compressed;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// small enough for a cache.
 const BLOCK: usize = 1 << 18;
 
-/// Lines of at least this many bytes may be refused. A file with such a line is probably not a text
+/// Lines of at least `LONGEST` bytes may be refused. A file with such a line is probably not a text
 /// file.
 pub(crate) const LONGEST: usize = 1 << 30;
 
@@ -55,21 +55,21 @@ pub(crate) struct Lines {
     progress: Option<Progress>,
 }
 
-/// Returns whether a path stands for the standard input.
+/// Returns whether a path stands for standard input.
 pub(crate) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Returns an error if `-`, the standard input, occurs more than once.
+/// Returns an error if `-`, standard input, occurs more than once.
 pub(crate) fn check_stdin_once(paths: &[PathBuf]) -> Result<()> {
     match paths.iter().filter(|path| is_stdin(path)).count() {
         0 | 1 => Ok(()),
-        _ => bail!("the standard input can be read only once; give `-` once"),
+        _ => bail!("standard input can be read only once; give `-` once"),
     }
 }
 
 impl Lines {
-    /// Opens a file, or the standard input for `-`.
+    /// Opens a file, or standard input for `-`.
     pub(crate) fn open(path: &Path, encoding: Encoding, session: &Session) -> Result<Self> {
         const TASK: &str = "reading";
         if is_stdin(path) {

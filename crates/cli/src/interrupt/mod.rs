@@ -1,6 +1,6 @@
 //! Undoes unfinished work before Ctrl-C, SIGTERM or SIGHUP ends the program.
 //!
-//! A thread must hold a lock to begin, finish or report work, or to handle a signal. So no signal
+//! A thread must hold a lock to begin, finish or report work, or to handle a signal, so no signal
 //! is handled while a thread does any of this. The thread that handles a signal never releases the
 //! lock, so that no work begins, finishes or is reported afterwards.
 

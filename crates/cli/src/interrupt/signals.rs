@@ -4,7 +4,7 @@
 /// with a signal ignored, that signal stays ignored. `nohup` starts processes in this way, and so
 /// do shells for background jobs.
 ///
-/// If no thread can be started, the signals end the program at once, as they do by default.
+/// If no thread can be started, the signals end the program immediately, as they do by default.
 #[cfg(unix)]
 pub(super) fn on_signal(undo: impl FnOnce() + Send + 'static) {
     use nix::sys::signal::{SigSet, Signal};
@@ -14,7 +14,7 @@ pub(super) fn on_signal(undo: impl FnOnce() + Send + 'static) {
     let is_handled = |signal: &Signal| ignored >> (*signal as u32 - 1) & 1 == 0;
     let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let signals: SigSet = signals.into_iter().filter(is_handled).collect();
-    // All later threads inherit this mask. So only the thread that waits for the signals receives
+    // All later threads inherit this mask, so only the thread that waits for the signals receives
     // them.
     if signals == SigSet::empty() || signals.thread_block().is_err() {
         return;
@@ -44,7 +44,7 @@ fn ignored() -> u64 {
 #[cfg(not(unix))]
 pub(super) fn on_signal(undo: impl FnOnce() + Send + 'static) {
     let mut undo = Some(undo);
-    // If this fails, an interrupt ends the program at once.
+    // If this fails, an interrupt ends the program immediately.
     let _ = ctrlc::set_handler(move || {
         if let Some(undo) = undo.take() {
             undo();

@@ -1,4 +1,4 @@
-//! Writes text or JSON to the standard output, and writes output files.
+//! Writes text or JSON to standard output, and writes output files.
 
 mod draft;
 mod report;
@@ -12,7 +12,7 @@ pub(crate) use target::Target;
 use serde::Serialize;
 use std::io::{self, BufWriter, Stdout, Write};
 
-/// An error when writing to the standard output.
+/// An error when writing to standard output.
 #[derive(Debug)]
 pub(crate) struct WriteError(pub(crate) io::Error);
 
@@ -30,7 +30,7 @@ impl std::error::Error for WriteError {
 
 type Written = Result<(), WriteError>;
 
-/// The standard output.
+/// Standard output.
 pub(crate) struct Output {
     writer: BufWriter<Stdout>,
     json: bool,

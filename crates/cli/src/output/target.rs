@@ -21,7 +21,7 @@ impl Target {
     pub(crate) fn new(path: &Path) -> Result<Self> {
         let name = || path.display().to_string();
         if path == Path::new("-") {
-            bail!("-: use /dev/stdout for the standard output, or ./- for a file with this name");
+            bail!("-: use /dev/stdout for standard output, or ./- for a file with this name");
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
@@ -86,7 +86,7 @@ impl Target {
     }
 
     /// Prints a report about the written file. Prints nothing if the path is a device or a pipe,
-    /// because that may be the standard output itself.
+    /// because that may be standard output itself.
     pub(crate) fn report(&self, report: &Report, output: &mut Output) -> Result<()> {
         Ok(if self.is_special { Ok(()) } else { output.report(report) }?)
     }

@@ -98,7 +98,7 @@ fn stores_are_created_in_directory_and_removed() {
     fs::create_dir(sandbox.path("disk")).unwrap();
     sandbox.yes("demo --keys 1000 --queries 1000 --directory disk --out page.html");
     assert_eq!(fs::read_dir(sandbox.path("disk")).unwrap().count(), 0);
-    // Nothing else is printed if the page goes to the standard output.
+    // Nothing else is printed if the page goes to standard output.
     let page = sandbox.shell("$T demo --keys 1000 --queries 1000 --out /dev/stdout | cat");
     assert!(page.text().starts_with("<!DOCTYPE html>") && page.text().ends_with("</html>\n"));
 }

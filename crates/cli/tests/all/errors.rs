@@ -296,13 +296,13 @@ fn unwritable_output_is_an_error_before_anything_is_read() {
 
 #[test]
 fn standard_input_cannot_be_given_twice() {
-    let reason = "the standard input can be read only once";
+    let reason = "standard input can be read only once";
     all_fail(&prepared(), &[("filter build - - -o new", reason), ("store import new - -", reason)]);
 }
 
 #[test]
 fn dash_is_not_accepted_as_output() {
-    let reason = "-: use /dev/stdout for the standard output";
+    let reason = "-: use /dev/stdout for standard output";
     let cases = [
         "filter build keys -o -",
         "filter merge filter filter -o -",

@@ -164,7 +164,7 @@ fn secret_can_be_in_a_separate_file() {
     );
 }
 
-/// The keys do not fit into the buffer of a pipe. So once the test has written all of them, the
+/// The keys do not fit into the buffer of a pipe, so once the test has written all of them, the
 /// program has begun to read.
 #[cfg(unix)]
 #[test]

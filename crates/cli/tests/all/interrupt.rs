@@ -168,7 +168,7 @@ fn ignored_signals_stay_ignored() {
     assert_eq!(sandbox.yes("store get new alice"), "1");
 }
 
-/// The command is waiting for more lines on the standard input when it is interrupted.
+/// The command is waiting for more lines on standard input when it is interrupted.
 #[test]
 fn interrupted_import_removes_new_store_and_keeps_existing_one() {
     let sandbox = Sandbox::new();

@@ -12,7 +12,7 @@ fn with_lists() -> Sandbox {
 }
 
 #[test]
-fn list_gives_right_answers_for_all_yes_and_no_keys() {
+fn list_answers_all_listed_keys_correctly() {
     let sandbox = with_lists();
     sandbox.yes("list verify all.list --yes yes.txt --no no.txt");
     let counts = sandbox.run("list verify all.list --yes yes.txt --no no.txt --json").json();
@@ -78,7 +78,7 @@ fn delta_is_small_and_restores_newer_list() {
         "{}",
         run.stderr
     );
-    // The older list has no room for this many keys, so the delta contains the whole newer list.
+    // The older list has no room for so many keys, so the delta contains the whole newer list.
     build(lines("evil", 50_000), "--like new.list -o large.list");
     let run = sandbox.run("list diff new.list large.list -o large.delta");
     assert!(run.text().contains("the whole newer list"), "{}", run.text());

@@ -12,7 +12,7 @@ use twiceshy::{
 
 /// A filter with slots of fixed size.
 pub(crate) trait Fixed: Dynamic + Sized {
-    /// Whether the filter is faster if it gets many lookups at once.
+    /// Whether the filter is faster if it gets many lookups in one call.
     const HAS_BATCHES: bool;
 
     fn empty(slots: u64, remainder_bits: u32) -> Self;

@@ -105,7 +105,7 @@ fn table(rows: &[Row]) -> Table {
         Column::text("op"),
         Column::decimals("M/s", "", 2),
         Column::decimals("median", "", 2),
-        Column::decimals("bits/yes-key", "", 2),
+        Column::decimals("bits/yes-list key", "", 2),
         Column::decimals("fpr", "", 5),
     ];
     rows.iter().fold(Table::default().columns(columns), |table, row| {

@@ -85,7 +85,7 @@ pub(crate) fn settle() {
 pub(crate) struct Traffic {
     /// The number of bytes read from files, including those that the system had cached.
     pub(crate) read: u64,
-    /// The number of bytes read from the disk.
+    /// The number of bytes read from disk.
     pub(crate) from_disk: u64,
     pub(crate) written: u64,
 }

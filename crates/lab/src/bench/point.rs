@@ -22,7 +22,8 @@ pub(crate) struct Options {
     /// Number of lookups per operation and round.
     #[arg(long, default_value_t = 4_000_000, value_parser = measure::positive)]
     queries: usize,
-    /// Measure only these filters, separated by commas; by default, all except the adapted ones.
+    /// Measure only these filters, separated by commas [default: all except those ending in
+    /// `-adapted`]
     ///
     /// aqf, taf, exaf and abf are the adaptive quotient, telescoping, extension and Bloom filters.
     /// taf-adapted, exaf-adapted and utaf-adapted are measured after one repair per four members.

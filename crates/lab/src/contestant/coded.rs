@@ -25,7 +25,7 @@ pub(crate) struct Coded<F> {
 pub(crate) type Telescoping = Coded<TelescopingFilter>;
 
 impl Telescoping {
-    /// Creates a filter with about this many code bits per 64 slots.
+    /// Creates a filter with about `code_bits` code bits per 64 slots.
     pub(crate) fn with_code(shape: &Shape, code_bits: u32) -> Self {
         let builder = TelescopingFilter::builder().slots(shape.slots).code_bits(code_bits);
         Self::new(builder.remainder_bits(shape.remainder_bits).build(), shape)

@@ -20,7 +20,7 @@ use peers::Peer;
 
 /// A filter for `u64` keys.
 pub(crate) trait Contestant {
-    /// Inserts members at once. They are all different.
+    /// Inserts many members in one call. They are all different.
     fn insert(&mut self, keys: &[u64]);
 
     /// Inserts members one by one. They are all different.
@@ -132,7 +132,7 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Aqf => "AQF",
-            Self::AqfNotAdapting => "AQF, not adapting",
+            Self::AqfNotAdapting => "AQF, without repairs",
             Self::Qfilter => "QF (qfilter)",
             Self::Cuckoo => "cuckoo",
             Self::Bloom => "Bloom (fastbloom)",

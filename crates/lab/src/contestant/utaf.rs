@@ -3,7 +3,7 @@
 //! It works like the telescoping filter, but without a code. Instead, each slot has its own
 //! selector with a fixed number of bits beside its digit. The papers' filter has 8 bits per
 //! selector, "very space-inefficient". This one has 2, which is twice as much as the whole code
-//! takes in the coded filter. Selectors are cyclic. So a query that collides with a member at every
+//! takes in the coded filter. Selectors are cyclic, so a query that collides with a member at every
 //! selector stays a mistake, and an older mistake may come back.
 //!
 //! # Layout

@@ -12,7 +12,7 @@ pub(super) const OVER_TIME: Experiment = Experiment {
     title: "False positives over time",
     question: "How fast does the false-positive rate fall if queries are skewed (Zipf 1.5), and \
                what does it cost?",
-    paper: "AdaptiveQF, figure 7: the rate falls at once, by a factor of up to 100, for negligible \
+    paper: "AdaptiveQF, figure 7: the rate falls immediately, by a factor of up to 100, for negligible \
             space.",
     run,
 };

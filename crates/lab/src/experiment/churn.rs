@@ -13,7 +13,7 @@ pub(super) const CHURN: Experiment = Experiment {
     question: "Does a filter stay adapted if 20 % of its members are replaced after every 10 % of \
                the queries?",
     paper: "AdaptiveQF, figure 8: the rate spikes when a new member collides with a frequent \
-            query, and falls again at once. (There, as here, the filter is used alone: no list of \
+            query, and falls again immediately. (There, as here, the filter is used alone: no list of \
             mistakes is kept.)",
     run,
 };

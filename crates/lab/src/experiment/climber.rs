@@ -12,7 +12,7 @@ pub(super) const CLIMBER: Experiment = Experiment {
     title: "A learning adversary",
     question: "An adversary tries random keys, neighbours of mistakes and sequences of mistakes, \
                and repeats what costs most. Does it cause more mistakes than random queries?",
-    paper: "AdaptiveQF, §2.2: a past mistake of a strongly adaptive filter is a mistake again with \
+    paper: "AdaptiveQF, §2.2: a past mistake of a strongly adaptive filter recurs with \
             a probability of at most ε, so no adversary should do better than random queries. \
             Filters that don't adapt have no such bound.",
     run,

@@ -34,7 +34,7 @@ const ROUNDS: usize = 100;
 
 /// The measurements of one filter with one set of queries.
 struct Game {
-    /// The share of the earlier mistakes that are mistakes again in the last pass.
+    /// The share of the earlier mistakes that recur in the last pass.
     again: f64,
     /// The number of forgotten repairs per member.
     forgotten: f64,
@@ -108,8 +108,8 @@ fn plot(games: &Games, rate: f64) -> Plot {
         plot = plot.series(Series::new(name).points(points));
     }
     plot.note(format!(
-        "All queries are asked {PASSES} times. Shown is the share of the earlier mistakes that are \
-         mistakes again in the last pass. Means over seeds."
+        "All queries are asked {PASSES} times. Shown is the share of the earlier mistakes that \
+         recur in the last pass. Means over seeds."
     ))
 }
 

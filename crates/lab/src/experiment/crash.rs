@@ -24,9 +24,9 @@ const ADAPTIVE: usize = 2;
 
 /// The measurements of one setup.
 struct Seen {
-    /// The number of keys that cost a disk visit when they were first queried.
+    /// The number of keys that cost a disk read when they were first queried.
     learnt: u64,
-    /// The numbers of disk visits when all these keys are queried again: before the crash, after
+    /// The numbers of disk reads when all these keys are queried again: before the crash, after
     /// it, and once more.
     replays: [u64; 3],
     /// Seconds to read all members, and to build the filter.
@@ -80,7 +80,7 @@ fn table(rounds: &[[Seen; 3]]) -> Table {
         .columns([
             Column::text("store"),
             Column::decimals("mistakes learnt", "", 0),
-            Column::decimals("visits before the crash", "", 0),
+            Column::decimals("disk reads before the crash", "", 0),
             Column::decimals("after it", "", 0),
             Column::decimals("once more", "", 0),
             Column::decimals("reading members", "ms", 1),
@@ -93,7 +93,7 @@ fn table(rounds: &[[Seen; 3]]) -> Table {
         )
         .note(
             "Counts are from the last round, times are medians. One thread reads the members; up \
-             to four build the filter. Until it is ready, each query goes to the disk.",
+             to four build the filter. Until it is ready, each query reads the disk.",
         );
     let last = rounds.last().expect("a round");
     for (kind, seen) in last.iter().enumerate() {
@@ -115,7 +115,7 @@ fn table(rounds: &[[Seen; 3]]) -> Table {
 }
 
 fn plot(last: &[Seen; 3]) -> Plot {
-    let axis = Axis::log10("visits to the disk", "");
+    let axis = Axis::log10("disk reads", "");
     let mut plot = Plot::bars("The adversary repeats what it has learnt", "when", REPLAYS, axis);
     for (kind, seen) in KINDS.iter().zip(last) {
         plot = plot.series(Series::new(name(*kind)).bars(seen.replays.map(|visits| visits as f64)));
@@ -146,7 +146,7 @@ fn run(context: &Context) -> Outcome {
     let ratio = median(ours().map(|seen| seen.rebuild / seen.scan).collect());
     Outcome {
         seen: format!(
-            "After the crash, {after} of {learnt} repaired mistakes went to the disk again; \
+            "After the crash, {after} of {learnt} repaired mistakes cost a disk read again; \
              {forgotten} did if mistakes aren't stored outside the filter. Building the filter \
              takes {ratio:.2} times as long as reading the members."
         ),

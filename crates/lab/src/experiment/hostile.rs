@@ -1,4 +1,4 @@
-//! Figure 6 of the `AdaptiveQF` paper: an adversary who repeats the queries that cost a disk visit.
+//! Figure 6 of the `AdaptiveQF` paper: an adversary who repeats the queries that cost a disk read.
 
 use super::stores::{self, name};
 use super::{Context, Experiment, Outcome, progress};
@@ -10,7 +10,7 @@ pub(super) const HOSTILE: Experiment = Experiment {
     name: "hostile",
     title: "Hostile queries",
     question: "How fast is a store if some of its queries come from an adversary who has noted \
-               which keys went to the disk, and does a larger cache help?",
+               which keys cost a disk read, and does a larger cache help?",
     paper: "AdaptiveQF, §6.4 and figure 6: with the AdaptiveQF, the throughput doesn't depend on \
             the share of hostile queries. With filters that don't adapt, it is 2 times lower at \
             1.5 %, and up to 10 times at 10 %, even with a cache for 25 % of the data.",
@@ -38,7 +38,7 @@ struct Seen {
     rate: f64,
     /// The number of lookups in the engine per 1000 queries.
     visits: f64,
-    /// The number of repeated disk visits, if known.
+    /// The number of repeated disk reads, if known.
     repeated: Option<u64>,
 }
 
@@ -82,12 +82,12 @@ fn plot(trial: &Trial) -> Plot {
     plot.note("Medians over turns; all setups and shares alternate.")
 }
 
-/// Plots the disk visits. They are unknown for the engine's own filter.
+/// Plots the disk reads. They are unknown for the engine's own filter.
 fn visits(trial: &Trial) -> Plot {
     let mut plot = Plot::lines(
-        format!("Visits to the disk with a cache for {} % of the data", trial.cache_percent),
+        format!("Disk reads with a cache for {} % of the data", trial.cache_percent),
         Axis::linear("hostile queries", "%").from_zero(),
-        Axis::log10("visits", "per 1000 queries"),
+        Axis::log10("disk reads", "per 1000 queries"),
     );
     let known = KINDS.iter().zip(&trial.seen).filter(|(kind, _)| **kind != Kind::Engine);
     for (kind, seen) in known {
@@ -152,7 +152,7 @@ fn run(context: &Context) -> Outcome {
             "Our adaptive filter keeps at least {:.0} % of its throughput if 10 % of the queries \
              are hostile, and repeats {repeated} mistakes. With a cache for {} % of the data, the \
              same filter without repairs is {:.1} times slower at 1.5 % and {:.1} times at 10 %. \
-             Then {:.1} of 1000 queries go to the disk, and {:.1} with repairs.",
+             Then {:.1} of 1000 queries read the disk, and {:.1} with repairs.",
             least * 100.0,
             largest.cache_percent,
             slower(1),

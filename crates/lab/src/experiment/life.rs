@@ -46,7 +46,7 @@ fn series(name: &str, rows: &[Row], point: impl Fn(&Row) -> Option<(u64, f64)>) 
 fn rates(rows: &[Row]) -> Plot {
     let percent = |rate: f64| rate * 100.0;
     Plot::lines(
-        "False-positive rate of absent keys that were never asked for",
+        "False-positive rate of absent keys that were not queried before",
         Axis::log2("members", ""),
         Axis::linear("false-positive rate", "%").from_zero(),
     )
@@ -137,7 +137,7 @@ fn seen(rows: &[Row], targets: &[&Target]) -> String {
     let flood = last.map_or_else(String::new, |row| {
         format!(
             "A flood of {} queries per member made {} mistakes; {:.0} are allowed. It took {} \
-             rotations, left {} mistakes on the disk, and read {:.0} members per repair. ",
+             rotations, left {} mistakes on disk, and read {:.0} members per repair. ",
             row.queries_per_member,
             row.mistakes,
             row.allowed_mistakes,

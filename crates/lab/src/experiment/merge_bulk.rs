@@ -11,7 +11,7 @@ use twiceshy_report::{Axis, Column, Plot, Point, Series, Table};
 
 pub(super) const MERGE_BULK: Experiment = Experiment {
     name: "merge-bulk",
-    title: "Merging and building at once",
+    title: "Merging and building in one call",
     question: "How long does a member take if it is inserted alone, merged, or built together with \
                all others?",
     paper: "AdaptiveQF, table 5: merging two filters is 13 times faster than filling one from \
@@ -27,7 +27,7 @@ const STEPS: [(&str, Option<f64>); 6] = [
     ("merge the halves", Some(0.039_147)),
     ("sort by hash", Some(0.348_060)),
     ("build from sorted", Some(0.019_569)),
-    ("insert all at once", None),
+    ("insert all in one call", None),
 ];
 
 fn empty(slots: u64, remainder_bits: u32) -> QuotientFilter {
@@ -117,7 +117,7 @@ fn run(context: &Context) -> Outcome {
     }
     table = table.note(
         "Speed-up over inserting one by one. Merging requires two filled halves, and building \
-         requires sorted members. Inserting all at once includes sorting and building. The paper \
+         requires sorted members. Inserting all in one call includes sorting and building. The paper \
          used a different machine.",
     );
     let point = |step: usize| {
@@ -139,7 +139,7 @@ fn run(context: &Context) -> Outcome {
         seen: format!(
             "In a filter with 2^{} slots, merging is {merging:.1} times faster than filling from \
              scratch, which takes {:.0} ns per member. Sorting and building take {:.0} % of the \
-             time of inserting one by one; inserting all at once takes {:.0} %.",
+             time of inserting one by one; inserting all in one call takes {:.0} %.",
             shape.slots.ilog2(),
             best(0),
             sorted * 100.0,

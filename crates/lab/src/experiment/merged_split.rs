@@ -37,7 +37,7 @@ struct Round {
     ranges: [Option<f64>; 3],
 }
 
-/// Runs `work` on all setups in turns. Returns the speed of the median turn of each setup.
+/// Runs `work` on all setups by turns. Returns the speed of the median turn of each setup.
 fn in_slices(runs: &[Run], keys: &[Key], work: impl Fn(&Run, &Key)) -> [f64; 3] {
     let turns = slices(keys, TURNS);
     let mut speeds = KINDS.map(|_| Vec::new());

@@ -13,7 +13,7 @@ pub(super) const MORE_BITS: Experiment = Experiment {
     name: "more-bits",
     title: "More bits instead of adaptivity",
     question: "If a filter that doesn't adapt gets 1, 2 or 3 more bits per member, does it avoid \
-               as many disk visits as an adaptive one?",
+               as many disk reads as an adaptive one?",
     paper: "AdaptiveQF, §6.9: no. With the extra space, the quotient and cuckoo filters are 1 % \
             faster for uniform queries and 0.3 % for Zipfian ones; a system with them stays 20 % \
             slower.",
@@ -59,7 +59,7 @@ struct Load {
 /// The number of queries per user.
 const EACH: usize = 10_000;
 
-/// Sends the skewed queries of all users to all filters. Returns the numbers of disk visits.
+/// Sends the skewed queries of all users to all filters. Returns the numbers of disk reads.
 fn skewed(filters: &mut [Guarded], load: &Load, seed: u64, done: impl Fn()) -> Vec<usize> {
     let zipf = Zipf::new(UNIVERSE, EXPONENT).expect("a law");
     let mut visits = vec![0; filters.len()];
@@ -74,7 +74,7 @@ fn skewed(filters: &mut [Guarded], load: &Load, seed: u64, done: impl Fn()) -> V
     visits
 }
 
-/// Returns the share of queries that visit the disk while an attacker replays the mistakes it has
+/// Returns the share of queries that read the disk while an attacker replays the mistakes it has
 /// collected.
 fn attacked(victim: &mut Guarded, load: &Load, seed: u64) -> f64 {
     let config = CollectorConfig { warm_up: load.queries, ..CollectorConfig::default() };
@@ -89,7 +89,7 @@ fn attacked(victim: &mut Guarded, load: &Load, seed: u64) -> f64 {
 struct Row {
     who: (Kind, u32),
     bits: f64,
-    /// The number of disk visits per query, for each kind of traffic.
+    /// The number of disk reads per query, for each kind of traffic.
     visits: [f64; TRAFFIC.len()],
 }
 
@@ -120,7 +120,7 @@ fn measure(context: &Context, shape: &Shape, load: &Load) -> [Row; ENTRANTS.len(
 }
 
 fn run(context: &Context) -> Outcome {
-    // The smallest scale has a higher rate of mistakes, so that fewer queries show the difference.
+    // The smallest scale has a higher false-positive rate, so that fewer queries show the difference.
     let (log2_slots, remainder_bits) = context.pick((17, 5), (20, 9), (26, 9));
     let shape = Shape { slots: 1 << log2_slots, remainder_bits, ..context.shape() };
     let load = Load {
@@ -130,10 +130,10 @@ fn run(context: &Context) -> Outcome {
     let rows = measure(context, &shape, &load);
 
     let mut plot = Plot::bars(
-        "Unnecessary disk visits",
+        "Unnecessary disk reads",
         "queries",
         TRAFFIC,
-        Axis::log10("visits per query", ""),
+        Axis::log10("disk reads per query", ""),
     )
     .note(format!(
         "Lower is better. Remainders have {remainder_bits} bits, plus those named. Each of {} \
@@ -141,7 +141,7 @@ fn run(context: &Context) -> Outcome {
          is only in the table.",
         load.users
     ));
-    let mut table = Table::new("Unnecessary disk visits, per query")
+    let mut table = Table::new("Unnecessary disk reads, per query")
         .columns([Column::text("filter"), Column::decimals("space", "bits/member", 2)])
         .columns(TRAFFIC.map(|name| Column::number(name, "%", Format::Significant(3))))
         .note("The space is all allocated memory per member; one bit per slot is more than one per member.");
@@ -162,7 +162,7 @@ fn run(context: &Context) -> Outcome {
     let beats = |traffic: usize| others.iter().all(|row| adaptive[traffic] < row.visits[traffic]);
     Outcome {
         seen: format!(
-            "With {}, there are {:.1} times as many disk visits as with the adaptive quotient \
+            "With {}, there are {:.1} times as many disk reads as with the adaptive quotient \
              filter if queries are skewed, and {:.0} times as many if mistakes are replayed. If \
              queries are uniform, it is {:.2} times: then there is nothing to learn, and only the \
              bits count.",

@@ -1,4 +1,4 @@
-//! Figures 2 to 4 of the telescoping filter's paper: the rate of mistakes for different numbers of
+//! Figures 2 to 4 of the telescoping filter's paper: the false-positive rate for different numbers of
 //! distinct queries.
 
 use super::summary::{around, judge, mean};
@@ -238,7 +238,7 @@ mod tests {
             let inputs = [stream.queries(&context, 5)];
             let seen = Seen::new(stream, &[shape], &inputs, || {});
             let plain = seen.mean(Kind::PlainCuckoo, 0);
-            // Most flows have few packets. So few queries repeat, and adapting helps less.
+            // Most flows have few packets, so queries rarely repeat and adapting helps less.
             let times = if matches!(stream, Stream::Flows) { 1.0 } else { 2.0 };
             for kind in [Kind::Telescoping, Kind::Extension, Kind::Aqf, Kind::Swapping] {
                 let rate = seen.mean(kind, 0);

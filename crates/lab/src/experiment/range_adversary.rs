@@ -11,11 +11,11 @@ use twiceshy_workloads::stream::uniform;
 pub(super) const RANGE_ADVERSARY: Experiment = Experiment {
     name: "range-adversary",
     title: "Ranges: adversaries",
-    question: "An adversary repeats the empty ranges that went to the disk. How many queries does \
-               it send there, and does it ever run out of them?",
+    question: "An adversary repeats the empty ranges that caused a disk read. How many disk reads \
+               does it cause, and does it ever run out of such ranges?",
     paper: "Aeris, §5.1 and figure 7: filters that don't adapt let all hostile queries through; \
-            with the Aeris filter, the number of disk visits doesn't depend on their share. A \
-            repaired range is never a mistake again.",
+            with the Aeris filter, the number of disk reads doesn't depend on their share. A \
+            repaired mistake never recurs.",
     run,
 };
 
@@ -28,7 +28,7 @@ const SHOWN: usize = 1;
 const SHARES: [u32; 4] = [0, 1, 5, 10];
 const ROUNDS: usize = 6;
 
-/// A filter and a simulated disk. A query is the range that begins at a key. If it visits the disk
+/// A filter and a simulated disk. A query is the range that begins at a key. If it reads the disk
 /// in vain, the filter's mistake is repaired.
 struct Guarded<'a> {
     filter: Box<dyn RangeContestant>,
@@ -56,7 +56,7 @@ impl Victim for Guarded<'_> {
 }
 
 struct Seen {
-    /// The number of disk visits per query, for each share of hostile queries.
+    /// The number of disk reads per query, for each share of hostile queries.
     visits: [f64; SHARES.len()],
     /// The number of ranges that the adversary in rounds has left at the beginning of each round,
     /// and at the end.
@@ -97,11 +97,11 @@ fn observe(context: &Context, kind: RangeKind, shape: &RangeShape, sorted: &[u64
 
 fn visits_plot(seen: &[Seen]) -> Plot {
     let mut plot = Plot::lines(
-        format!("Disk visits, ranges of {}", LENGTHS[SHOWN]),
+        format!("Disk reads, ranges of {}", LENGTHS[SHOWN]),
         Axis::linear("hostile queries", "%").from_zero(),
-        Axis::log10("visits", "per 1000 queries"),
+        Axis::log10("disk reads", "per 1000 queries"),
     )
-    .note("Disk visits are simulated and counted. All ranges are empty.");
+    .note("Disk reads are simulated and counted. All ranges are empty.");
     for (kind, seen) in KINDS.iter().zip(seen) {
         let points = SHARES.iter().zip(seen.visits).map(|(&share, v)| (f64::from(share), v * 1e3));
         plot = plot.series(Series::new(kind.name()).points(points));
@@ -124,8 +124,8 @@ fn rounds_plot(seen: &[Seen]) -> Plot {
 }
 
 fn table(seen: &[Vec<Seen>]) -> Table {
-    let share = |share| Column::decimals(format!("{share} % hostile"), "visits per 1000", 2);
-    let mut table = Table::new("Disk visits, and ranges left to an adversary in rounds")
+    let share = |share| Column::decimals(format!("{share} % hostile"), "disk reads per 1000", 2);
+    let mut table = Table::new("Disk reads, and ranges left to an adversary in rounds")
         .columns([Column::text("filter"), Column::decimals("keys", "", 0)])
         .columns(SHARES.map(share))
         .columns([
@@ -145,7 +145,7 @@ fn table(seen: &[Vec<Seen>]) -> Table {
 }
 
 fn run(context: &Context) -> Outcome {
-    // The smallest scale has a higher rate of mistakes, so that fewer queries show the difference.
+    // The smallest scale has a higher false-positive rate, so that fewer queries show the difference.
     let remainder_bits = context.pick(6, 9, 9);
     let slots = 1 << context.pick(13, 20, 26);
     let bar = progress("filters", LENGTHS.len() * KINDS.len());
@@ -172,7 +172,7 @@ fn run(context: &Context) -> Outcome {
     let most = aeris().map(growth).fold(0.0, f64::max);
     let left: usize = aeris().map(|seen| seen.left[ROUNDS]).sum();
     let kept = others().all(|seen| seen.left[ROUNDS] == seen.left[1]);
-    // Without repairs, all hostile queries visit the disk, and so do the mistakes among other
+    // Without repairs, all hostile queries read the disk, and so do the mistakes among other
     // queries.
     let hostile = f64::from(SHARES[last]) / 100.0;
     let pass = others().all(|seen| seen.visits[last] > 0.95 * hostile);
@@ -180,8 +180,8 @@ fn run(context: &Context) -> Outcome {
     Outcome {
         seen: format!(
             "With 10 % hostile queries, the Aeris filter lets through at most {most:.2} times as \
-             many queries as without hostile queries. Of 1000 ranges of length {}, {:.2} go to the \
-             disk with Aeris, and {:.1} with Memento. An adversary who keeps only mistakes has \
+             many queries as without hostile queries. Of 1000 ranges of length {}, {:.2} cause a \
+             disk read with Aeris, and {:.1} with Memento. An adversary who keeps only mistakes has \
              {left} ranges left after {ROUNDS} rounds against Aeris; against the others it has {} \
              after the first round.",
             LENGTHS[SHOWN],

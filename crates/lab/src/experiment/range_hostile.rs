@@ -1,4 +1,4 @@
-//! Figure 7 and table 2 of the Aeris paper: an adversary who repeats ranges that cost a disk visit.
+//! Figure 7 and table 2 of the Aeris paper: an adversary who repeats ranges that cost a disk read.
 
 use super::stores::judge;
 use super::summary::spread;
@@ -11,7 +11,7 @@ pub(super) const RANGE_HOSTILE: Experiment = Experiment {
     name: "range-hostile",
     title: "Ranges: hostile queries to a store",
     question: "How fast does a store answer empty ranges if some of them come from an adversary \
-               who has noted which went to the disk, and how much is read?",
+               who has noted which cost a disk read, and how much is read?",
     paper: "Aeris, §5.1, figure 7 and table 2: with a cache for 1 % of the data, stores whose \
             filters don't adapt are 1.5 times slower with 1 % of hostile queries, 4 times with 5 % \
             and 8 times with 10 %; with the Aeris filter, the throughput stays the same. It reads \
@@ -34,16 +34,16 @@ const GRAFITE: usize = 2;
 /// A note on memory and caches.
 const MEMORY: &str = "\
     All setups have the same memory: what a filter needs less than our store's is used as block \
-    cache. The files are in the operating system's cache as far as they fit, so a disk visit is \
-    cheaper here than on a machine whose memory is full. Therefore visits are counted; the counts \
-    are exact. For each mistake, our store also reads one or two intervals of its reverse map, and \
+    cache. The files are in the operating system's cache as far as they fit, so a disk read is \
+    cheaper here than on a machine whose memory is full. Therefore disk reads are counted; the \
+    counts are exact. For each mistake, our store also reads one or two intervals of its reverse map, and \
     records the mistake; its times and bytes include that. Truncated keys with the memory of \
     Memento are too short to be useful, and slow even without hostile queries.";
 
 fn name(kind: Kind) -> &'static str {
     match kind {
         Kind::Adaptive => "ours, adaptive (Aeris)",
-        Kind::Memento => "ours, not adapting (Memento)",
+        Kind::Memento => "ours, without repairs (Memento)",
         Kind::Grafite => "Grafite",
         Kind::Truncated => "truncated keys (fst)",
     }
@@ -59,7 +59,7 @@ struct Trial {
 
 impl Trial {
     fn new(context: &Context, length: u64, cache_percent: u64) -> Self {
-        // The smallest scale has a higher rate of mistakes, so that fewer queries show the
+        // The smallest scale has a higher false-positive rate, so that fewer queries show the
         // difference.
         let rate_bits = context.pick(6, 9, 9);
         let slots = context.pick(1 << 12, 1 << 18, 111_111_111);
@@ -102,8 +102,8 @@ impl Trial {
     }
 
     fn visits_plot(&self) -> Plot {
-        let axis = Axis::log10("visits", "per 1000 queries");
-        self.plot("Disk visits", axis, |seen, share| {
+        let axis = Axis::log10("disk reads", "per 1000 queries");
+        self.plot("Disk reads", axis, |seen, share| {
             let tally = &seen.shares[share];
             tally.per_1000(tally.visits)
         })
@@ -120,7 +120,7 @@ impl Trial {
             .columns([
                 Column::text("store"),
                 Column::decimals("read", "MB", 1),
-                Column::decimals("of it from the disk", "MB", 1),
+                Column::decimals("of it from disk", "MB", 1),
                 Column::decimals("written", "MB", 2),
                 Column::decimals("filter", "MB", 3),
                 Column::decimals("stored mistakes", "", 0),
@@ -130,9 +130,9 @@ impl Trial {
             ])
             .note(
                 "Totals while the adversary learns, and while 10 % of the queries are hostile; the \
-                 load after all shares. How much is read from the disk depends on the machine's \
+                 load after all shares. How much is read from disk depends on the machine's \
                  memory. A stored mistake takes about 70 bytes of memory in addition to the \
-                 filter, and is written to the disk. Disk usage includes remains of the engine's \
+                 filter, and is written to disk. Disk usage includes remains of the engine's \
                  journals, which may exceed the reverse map.",
             );
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
@@ -169,7 +169,7 @@ fn table(trials: &[Trial]) -> Table {
         Column::decimals("none hostile", "thousands/s", 1),
         Column::decimals("10 % hostile", "thousands/s", 1),
         Column::percent("kept", 0),
-        Column::decimals("visits", "per 1000", 2),
+        Column::decimals("disk reads", "per 1000", 2),
         Column::decimals("reverse map read", "per 1000", 2),
         Column::decimals("repeated mistakes", "", 0),
     ]);
@@ -222,7 +222,7 @@ fn run(context: &Context) -> Outcome {
             "Our store keeps at least {:.0} % of its throughput if 10 % of the ranges are hostile, \
              and repeats {repeated} mistakes. With ranges of {} and a cache for {} %, the same \
              filter without repairs is {:.1} times slower at 1 %, {:.1} times at 5 % and {:.1} \
-             times at 10 %. Then {:.1} of 1000 queries go to the disk, and {:.2} with repairs. In \
+             times at 10 %. Then {:.1} of 1000 queries read the disk, and {:.2} with repairs. In \
              total, it reads {:.1} times as many bytes as ours, and Grafite {:.1} times. Our \
              filter takes {:.1} % more memory than Memento.",
             least * 100.0,

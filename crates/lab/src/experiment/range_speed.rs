@@ -13,9 +13,9 @@ pub(super) const RANGE_SPEED: Experiment = Experiment {
     name: "range-speed",
     title: "Ranges: speed",
     question: "How many ranges per second does each filter answer on one core, in memory, and how \
-               fast is it filled, one by one and at once?",
+               fast is it filled, one by one and in one call?",
     paper: "Aeris, §5.2, figures 10 and 11: it answers as many ranges as the fastest, Memento and \
-            Grafite, and is filled as fast as the others, at once and one by one.",
+            Grafite, and is filled as fast as the others, in one call and one by one.",
     run,
 };
 

@@ -9,8 +9,8 @@ use twiceshy_workloads::key::scatter;
 /// A note on memory and caches.
 pub(super) const MEMORY: &str = "\
     All setups have the same memory: those without our filter get its bytes as block cache. The files \
-    are in the operating system's cache as far as they fit, so a disk visit is cheaper here than on a \
-    machine whose memory is full. Therefore visits are counted.";
+    are in the operating system's cache as far as they fit, so a disk read is cheaper here than on a \
+    machine whose memory is full. Therefore disk reads are counted.";
 
 /// Returns the size of a store. It fills 90 % of `slots` slots, and its cache has room for a share
 /// of its pairs.
@@ -33,8 +33,8 @@ pub(super) fn name(kind: Kind) -> &'static str {
     match kind {
         Kind::Nothing => "no filter",
         Kind::Engine => "engine's filter",
-        Kind::Plain => "ours, not adapting",
-        Kind::Adaptive => "ours, adaptive",
+        Kind::Plain => "ours, without repairs",
+        Kind::Adaptive => "ours, with repairs",
         Kind::Split => "ours, split",
         Kind::Forgetful => "ours, mistakes not stored",
     }
@@ -57,7 +57,7 @@ pub(super) fn tidy(runs: &[Run]) {
     measure::settle();
 }
 
-/// Sends the same queries to all setups in turns, at most `most` of them. Only the keys of one turn
+/// Sends the same queries to all setups by turns, at most `most` of them. Only the keys of one turn
 /// are in memory at a time.
 pub(super) fn ask_in_turns<const N: usize>(
     runs: &mut [Run; N],
@@ -78,7 +78,7 @@ pub(super) fn ask_in_turns<const N: usize>(
     tallies
 }
 
-/// Lets the adversary query `count` absent keys. Returns the keys that cost a disk visit.
+/// Lets the adversary query `count` absent keys. Returns the keys that cost a disk read.
 pub(super) fn learn(run: &mut Run, count: usize, seed: u64) -> Vec<Key> {
     /// The number of keys per batch. It bounds the memory.
     const CHUNK: usize = 1 << 20;

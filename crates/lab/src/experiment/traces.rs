@@ -45,8 +45,8 @@ fn generated(seed: u64) -> [Queries; 3] {
     ]
 }
 
-/// Loads at most `most` accesses from the start of a recorded disk trace, as queries. Reads them
-/// all at once, so that a damaged file is detected before the experiment begins.
+/// Loads at most `most` accesses from the start of a recorded disk trace, as queries. Reads all
+/// of them first, so that a damaged file is detected before the experiment begins.
 fn blocks(data: &Path, most: usize) -> Result<Queries, LoadError> {
     let trace = Trace::open(data.join(BLOCKS))?;
     // Use keys that differ from the small numbers of the flows. If keys were the same, some
@@ -72,7 +72,7 @@ impl Seen {
         self.tallies[kind].gets
     }
 
-    /// Returns the repeated disk visits, if known.
+    /// Returns the repeated disk reads, if known.
     fn repeated(&self, kind: usize) -> Option<u64> {
         self.tallies[kind].distinct.map(|distinct| self.visits(kind) - distinct)
     }
@@ -104,11 +104,11 @@ fn speeds(seen: &[Seen]) -> Table {
 }
 
 fn ratios(seen: &[Seen]) -> Table {
-    let mut table = Table::new("Adaptive, compared with not adapting").columns([
+    let mut table = Table::new("With repairs, compared to without repairs").columns([
         Column::text("trace"),
         Column::decimals("queries", "", 0),
         Column::decimals("throughput", "times", 2),
-        Column::decimals("fewer disk visits", "times", 1),
+        Column::decimals("fewer disk reads", "times", 1),
     ]);
     for seen in seen {
         table = table.row([
@@ -177,7 +177,7 @@ fn run(context: &Context) -> Outcome {
     Outcome {
         seen: format!(
             "With repairs, queries are {slowest:.2} to {fastest:.2} times as fast as without, and \
-             {fewest:.1} to {most_saved:.1} times fewer go to the disk; {repeated} of them are \
+             {fewest:.1} to {most_saved:.1} times fewer cause a disk read; {repeated} of them are \
              repeated mistakes.{skipped}"
         ),
         verdict: stores::judge(context, &[], &[slowest >= 0.94, fastest >= 1.3]),

@@ -4,13 +4,13 @@ use crate::contestant::{Contestant, Kind, Shape};
 use twiceshy_workloads::adversary::{Judge, Reply, Victim};
 use twiceshy_workloads::key::scatter;
 
-/// Counts every disk visit as a mistake.
+/// Counts every disk read as a mistake.
 pub(super) const JUDGE: Judge = Judge::new(0);
 
 /// A filter and a simulated disk. If the filter answers "maybe", the disk is read. If that was a
 /// mistake, it is repaired.
 ///
-/// Attackers choose among 2^64 keys, and practically never hit a member. So every disk visit counts
+/// Attackers choose among 2^64 keys, and practically never hit a member. So every disk read counts
 /// as a mistake.
 pub(super) struct Guarded {
     pub(super) filter: Box<dyn Contestant>,

@@ -14,13 +14,13 @@ pub(super) const YES_NO_SPACE: Experiment = Experiment {
                and answers yes to 1/256 of all other keys?",
     paper: "AdaptiveQF, §6.8 and figure 9: a filter that can be changed is never much larger than \
             CRLite's cascade of Bloom filters, and often smaller. Theorem 7: every filter needs at \
-            least log(max(1/ε, |N|/|Y|)) + log(e) min(ε|N|/|Y|, 1) bits per yes-key.",
+            least log(max(1/ε, |N|/|Y|)) + log(e) min(ε|N|/|Y|, 1) bits per yes-list key.",
     run,
 };
 
 const RATE: f64 = 1.0 / 256.0;
 
-/// The numbers of no-keys per yes-key, as powers of two.
+/// The numbers of no-list keys per yes-list key, as powers of two.
 const RATIOS: std::ops::RangeInclusive<i32> = -6..=6;
 
 /// The share of slots that a planned table uses.
@@ -29,7 +29,7 @@ const LOAD: f64 = 0.95;
 /// The factor up to which two sizes count as similar.
 const SIMILAR: f64 = 1.05;
 
-/// Returns the lower bound in bits per yes-key.
+/// Returns the lower bound in bits per yes-list key.
 fn bound(ratio: f64) -> f64 {
     RATE.recip().max(ratio).log2() + (RATE * ratio).min(1.0) / std::f64::consts::LN_2
 }
@@ -76,8 +76,9 @@ fn run(context: &Context) -> Outcome {
     let all: Vec<Hash> = (0..keys as u64).map(|number| hasher.hash(&number)).collect();
     let others: Vec<Hash> = (0..keys as u64).map(|n| hasher.hash(&(n | 1 << 40))).collect();
 
-    let mut table = Table::new("Bits per yes-key")
-        .columns([Column::text("no-keys per yes-key"), Column::decimals("lower bound", "bits", 2)]);
+    let mut table = Table::new("Bits per yes-list key")
+        .columns([Column::text("no-list keys per yes-list key")])
+        .columns([Column::decimals("lower bound", "bits", 2)]);
     table = table.columns(ListKind::ALL.map(|kind| Column::decimals(kind.name(), "bits", 2)));
     table = table.columns([Column::decimals("with tags (planned)", "bits", 1)]);
     let mut wrong = Table::new("Answers").columns([
@@ -120,8 +121,8 @@ fn run(context: &Context) -> Outcome {
     }
     let mut plot = Plot::lines(
         "Space by the ratio of the no list to the yes list",
-        Axis::log2("no-keys per yes-key", ""),
-        Axis::linear("space", "bits/yes-key"),
+        Axis::log2("no-list keys per yes-list key", ""),
+        Axis::linear("space", "bits/yes-list key"),
     );
     let points = |at: usize| bits[at].iter().copied();
     for (at, kind) in ListKind::ALL.into_iter().enumerate() {

@@ -128,8 +128,8 @@ const BENCHES: [Bench; 8] = [
                 &["op"],
                 &[
                     ("build", "build"),
-                    ("yes", "yes keys"),
-                    ("no", "no keys"),
+                    ("yes", "yes-list keys"),
+                    ("no", "no-list keys"),
                     ("other", "unlisted keys"),
                     ("other_many", "unlisted keys, in batches"),
                 ],
@@ -143,7 +143,7 @@ const BENCHES: [Bench; 8] = [
                     ("clubcard", "Clubcard"),
                 ],
                 shown: number("mops", "M/s", 1),
-                totals: &[number("bits_per_yes_key", "bits per yes key", 1), FALSE_POSITIVES],
+                totals: &[number("bits_per_yes_key", "bits per yes-list key", 1), FALSE_POSITIVES],
             },
         }],
     },
@@ -209,7 +209,7 @@ const BENCHES: [Bench; 8] = [
                 columns: stores(number("median_kops", "k/s", 0)),
             },
             Layout {
-                lead: "Repeated disk reads: reads for absent keys that had already caused one:",
+                lead: "Repeated disk reads for the same absent key:",
                 rows: (
                     &["op", "hostile_percent"],
                     &[
@@ -221,7 +221,7 @@ const BENCHES: [Bench; 8] = [
                 columns: stores(number("repeated_mistakes", "repeated", 0)),
             },
             Layout {
-                lead: "Absent keys, each asked for once, in thousands per second. The ratio is that \
+                lead: "Absent keys, each queried once, in thousands per second. The ratio is that \
                        to a store without repairs. Repairs and rotations are finished within the \
                        time.",
                 rows: (&["op", "setup", "cores"], UNIFORM),
@@ -272,8 +272,8 @@ const BENCHES: [Bench; 8] = [
         tables: &[
             Layout {
                 lead: "A growing store without a planned size. Rates are measured with absent keys \
-                       that were never asked for; memory is all memory besides the backend, at \
-                       rest. One thread puts members, another one gets members and absent keys. \
+                       that were not queried before; memory excludes the backend, and is measured \
+                       at rest. One thread puts members, another one gets members and absent keys. \
                        Latencies are in µs. The control is a short computation by the thread that \
                        gets keys: what the machine alone causes.",
                 rows: (&["phase", "members"], GROWING),
@@ -464,9 +464,9 @@ const fn stores(shown: Number) -> Columns {
         names: &[
             ("none", "no filter"),
             ("engine", "the engine's filter"),
-            ("plain", "ours, not adapting"),
-            ("adaptive", "ours, adapting"),
-            ("split", "ours, adapting, split layout"),
+            ("plain", "ours, without repairs"),
+            ("adaptive", "ours, with repairs"),
+            ("split", "ours, with repairs, split layout"),
         ],
         shown,
         totals: &[],

@@ -38,7 +38,8 @@ const HEAD: &str = "# Results
 
 Each section gives the command, the machine and the commit that produced it. Counts and rates are the
 same on every machine. Speeds depend on the machine, and on what else it does: contestants take turns
-within a run, so compare figures within a table, not across tables. Rows that we lose are shown too.
+within a run, so compare figures within a table, not across tables. Rows in which another filter wins are
+shown too.
 
 To measure again, add `--json > measured/NAME.jsonl` to the commands below, and run
 `twiceshy-lab results measured`. [Earlier results](earlier-results.md) has larger runs.

@@ -11,7 +11,7 @@ use crate::{Block, Page, Section, Verdict};
 
 const STYLE: &str = include_str!("style.css");
 
-/// A page with at least this many sections gets a table of contents.
+/// Minimum number of sections for which a page gets a table of contents.
 const CONTENTS: usize = 3;
 
 /// The content security policy. It makes browsers refuse to load anything from outside the page.

@@ -26,7 +26,7 @@ impl Directory {
         create_directory(path)?;
         let lock_path = path.join(LOCK);
         if !exists(&lock_path)? {
-            // A backend creates its lock file first. So without a lock file, unfinished data isn't ours and
+            // A backend creates its lock file first, so without a lock file, unfinished data isn't ours and
             // must stay.
             for unfinished in ENGINES.map(|engine| path.join(unfinished(engine))) {
                 if exists(&unfinished)? {
@@ -111,7 +111,7 @@ impl Directory {
         }
     }
 
-    /// Returns the number of bytes that the files take on the disk.
+    /// Returns the number of bytes that the files take on disk.
     pub(super) fn bytes(&self) -> Result<u64> {
         let mut bytes = 0;
         let mut unseen = vec![self.path.clone()];
@@ -141,7 +141,7 @@ impl Drop for Directory {
     }
 }
 
-/// Returns the number of bytes that a file takes on the disk. For sparse files such as journals, this is less
+/// Returns the number of bytes that a file takes on disk. For sparse files such as journals, this is less
 /// than the file's length.
 fn occupied(metadata: &fs::Metadata) -> u64 {
     #[cfg(unix)]

@@ -6,7 +6,7 @@
 //!   it, by a message through a bounded channel. Until a worker does, each further write sends another
 //!   message. The worker that seals the memtable then sends "flush" through the same channel. If the channel
 //!   is full while all workers are sending, no worker is left to empty it. Then nothing is flushed any more,
-//!   and memtables grow, or writes stall forever. With one worker and small memtables that happens at once,
+//!   and memtables grow, or writes stall forever. With one worker and small memtables that happens immediately,
 //!   and with two workers often (fjall 3.1.13; its issues #257 and #323). So this module switches the
 //!   engine's own limit off. The writer that crosses our limit seals the memtable: its message comes from
 //!   outside the workers, and there is one per memtable.
@@ -54,7 +54,7 @@ pub struct FjallOptions {
     pub create: bool,
     /// Size of the block cache in memory, in bytes \[default: 32 MiB\].
     pub cache_bytes: u64,
-    /// Size at which a keyspace's memtable is moved from memory to a table on the disk, in bytes \[default:
+    /// Size at which a keyspace's memtable is moved from memory to a table on disk, in bytes \[default:
     /// 32 MiB\].
     pub memtable_bytes: u64,
     /// Whether tables have Bloom filters of 10 bits per key \[default: yes\]. With them, a get skips most
@@ -81,7 +81,7 @@ impl Default for FjallOptions {
     }
 }
 
-/// A backend on fjall, an LSM tree on the disk. Inserts are appends, and gets read a few tables.
+/// A backend on fjall, an LSM tree on disk. Inserts are appends, and gets read a few tables.
 ///
 /// [Eventual](Durability::Eventual) writes are [buffered](Durability::Buffered), which costs no more.
 ///

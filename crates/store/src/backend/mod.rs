@@ -124,15 +124,15 @@ pub type Scan<'a> = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Bytes)>> +
 
 /// Ordered maps from bytes to bytes, one per [`Keyspace`], with atomic writes across all of them.
 ///
-/// Keys are in lexicographic order. All operations may be called from many threads at once.
+/// Keys are in lexicographic order. All operations may be called from many threads at the same time.
 ///
 /// # Guarantees
 ///
 /// - A batch is written completely or not at all, even if there is a crash. Within a batch, the last change
 ///   of a key wins.
-/// - When [`write`](Self::write) has returned `Ok`, every later read sees the batch, and it is as durable
-///   as the caller asked. So are all batches before it.
-/// - Batches become durable in the order in which they were written. So if
+/// - When [`write`](Self::write) has returned `Ok`, every later read sees the batch. The batch and all
+///   earlier ones are as durable as the caller asked.
+/// - Batches become durable in the order in which they were written, so if
 ///   [eventual](Durability::Eventual) batches are lost, they are the last ones.
 /// - A batch with a key or a value that is too long is refused and changes nothing.
 /// - When a write has failed for another reason, the backend holds the whole batch or none of it, and only
@@ -175,7 +175,7 @@ pub trait Backend: Send + Sync + 'static {
         self.range(space, (Included(prefix), end.as_ref().map(Vec::as_slice)))
     }
 
-    /// Writes all changes of a batch at once.
+    /// Writes all changes of a batch, or none of them.
     ///
     /// An empty batch changes nothing, but makes all earlier writes as durable as the caller asks.
     #[expect(clippy::missing_errors_doc, reason = "the trait documents them for all operations")]
@@ -194,7 +194,7 @@ pub trait Backend: Send + Sync + 'static {
     #[expect(clippy::missing_errors_doc, reason = "the trait documents them for all operations")]
     fn compact(&self) -> Result<()>;
 
-    /// Returns the number of bytes that the files take on the disk.
+    /// Returns the number of bytes that the files take on disk.
     #[expect(clippy::missing_errors_doc, reason = "the trait documents them for all operations")]
     fn bytes_on_disk(&self) -> Result<u64>;
 
@@ -263,7 +263,7 @@ impl Keyspace {
     /// All keyspaces.
     pub const ALL: [Self; 4] = [Self::Members, Self::Keys, Self::Mistakes, Self::Meta];
 
-    /// Returns the keyspace's name on the disk, which must never change.
+    /// Returns the keyspace's name on disk, which must never change.
     #[cfg_attr(not(any(feature = "fjall", feature = "redb")), expect(dead_code))]
     const fn name(self) -> &'static str {
         match self {
@@ -277,7 +277,7 @@ impl Keyspace {
 
 /// The failures that an acknowledged write survives.
 ///
-/// All levels keep batches whole and in order, and later reads see the write at once. A write with a higher
+/// All levels keep batches whole and in order, and later reads see the write immediately. A write with a higher
 /// level raises all earlier writes to that level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {

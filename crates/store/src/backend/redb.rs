@@ -46,13 +46,13 @@ impl Default for RedbOptions {
     }
 }
 
-/// A backend on redb, a B-tree on the disk. A get reads one path from the root to a leaf, and an insert
+/// A backend on redb, a B-tree on disk. A get reads one path from the root to a leaf, and an insert
 /// rewrites one.
 ///
 /// [Buffered](Durability::Buffered) writes are synced like [synced](Durability::Synced) ones, because redb's
-/// unsynced writes don't survive a kill. So make batches large. Opening after a crash reads the whole file.
+/// unsynced writes don't survive a kill, so make batches large. Opening after a crash reads the whole file.
 ///
-/// [Eventual](Durability::Eventual) writes are not synced, except for every 256th in a row. So a
+/// [Eventual](Durability::Eventual) writes are not synced, except for every 256th in a row, so a
 /// kill loses at most the last 255 of them. Any other write, [`sync`](Backend::sync),
 /// [`flush`](Backend::flush) and [`compact`](Backend::compact) sync all earlier writes. Dropping
 /// the backend syncs them, too, but ignores errors, and does nothing during a panic.
@@ -215,7 +215,7 @@ impl Backend for RedbBackend {
         let mut unsynced = self.unsynced();
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         while database.compact().map_err(|error| self.failed("compact")(error.into()))? {}
-        // Compacting begins with a synced commit, even if there is nothing to compact. So nothing
+        // Compacting begins with a synced commit, even if there is nothing to compact, so nothing
         // is unsynced now.
         *unsynced = 0;
         Ok(())

@@ -83,7 +83,7 @@ pub fn hash_column(hash: Hash) -> i64 {
 ///   transaction, commit it first. If a statement changed no row, return an error instead.
 /// - When your closure returns an error, the error says whether the write may still happen; see
 ///   [`WriteError`].
-/// - The hash that the database stores with each key must be [`hash`](Self::hash). So the guard
+/// - The hash that the database stores with each key must be [`hash`](Self::hash), so the guard
 ///   needs the [secret](crate::OpenOptions::secret) that these hashes were made with.
 ///
 /// # Guarantees
@@ -96,7 +96,7 @@ pub fn hash_column(hash: Hash) -> i64 {
 /// - A repaired mistake stays repaired across inserts, removals and growth, as long as it is one of
 ///   the mistakes that are [kept](crate::OpenOptions::mistakes_kept). They are kept in memory only, so
 ///   they don't survive a restart. A mistake that is repaired while its shard is rebuilt
-///   may be made once more.
+///   may recur once.
 /// - A failed repair doesn't fail a read, but is [counted](Self::stats). So is a repair that is
 ///   [skipped](Stats::repairs_skipped) because the filter has no room; [`rebuild`](Self::rebuild)
 ///   makes room. The guard refuses a repair
@@ -338,9 +338,8 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
     /// Rebuilds the shards of the filter that have become too full or too empty. Returns their number.
     ///
     /// A guard has no background thread. A write rebuilds a shard that has no room for its key. A
-    /// lookup never rebuilds anything: a mistake whose repair finds no room is made again. So if
-    /// many absent keys are asked for, or if many keys were removed, call this now and then, in any
-    /// thread.
+    /// lookup never rebuilds anything: a mistake whose repair finds no room recurs. If many absent
+    /// keys are queried, or if many keys were removed, call this now and then, in any thread.
     ///
     /// # Errors
     /// The first error: the database can't list keys, or there is not enough memory. Nothing is lost, and

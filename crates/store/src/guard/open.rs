@@ -26,7 +26,7 @@ impl OpenOptions {
     }
 
     /// Puts a [`Guard`] with a filter of any type in front of a database, without listing anything. The guard
-    /// serves at once. Until [`Guard::rebuild`], called by any thread, has built a shard, the guard asks the
+    /// serves immediately. Until [`Guard::rebuild`], called by any thread, has built a shard, the guard asks the
     /// database about every key of that shard.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use twiceshy::{Hash, MemberSource, QuotientFilter, Secret, Snapshot, hash::Keyed
 
 pub use entries::{Entries, ListExport};
 
-/// A yes list and a no list on a disk, with a filter in memory that answers for both. The lists can be
+/// A yes list and a no list on disk, with a filter in memory that answers for both. The lists can be
 /// changed at any time. The filter answers "yes" for every key of the yes list, "no" for every key of the no
 /// list, and "yes" for any other key with a small probability.
 ///
@@ -37,11 +37,11 @@ pub use entries::{Entries, ListExport};
 ///
 /// # How it works
 /// The members of the filter are the keys of the yes list. The keys of the no list are mistakes that always
-/// stay repaired. Both lists are on the disk in hash order, so that a short scan finds the few yes keys that
-/// the filter confuses with a no key. The hashes of the no list are also in memory, at about 18 bytes each.
-/// When a yes key is added, the store repairs the no keys that collide with it before a lookup can see the
-/// mistake. When a no key is added, it is repaired before the call returns. When a no key is removed, the
-/// filter gets back the space that its repair took.
+/// stay repaired. Both lists are on disk in hash order, so that a short scan finds the few yes-list keys that
+/// the filter confuses with a no-list key. The hashes of the no list are also in memory, at about 18 bytes
+/// each. When a yes-list key is added, the store repairs the no-list keys that collide with it before a lookup
+/// can see the mistake. When a no-list key is added, it is repaired before the call returns. When a no-list
+/// key is removed, the filter gets back the space that its repair took.
 ///
 /// The filter is saved when the store is closed, and loaded when the store is opened, if nothing was
 /// written since. Otherwise opening rebuilds it from the lists, in one pass.
@@ -167,7 +167,7 @@ impl<B: Backend> ListStore<B> {
         self.hasher.hash_bytes(key)
     }
 
-    /// Returns whether a list on the disk has a key.
+    /// Returns whether a list on disk has a key.
     fn is_on(&self, list: List, hash: Hash, key: &[u8]) -> Result<bool> {
         Ok(self.storage.backend.get(list.space(), &layout::member_key(hash, key))?.is_some())
     }

@@ -18,7 +18,7 @@ impl<B: Backend> ListStore<B> {
         self.maintained.rebuild_all(self, || Ok(()), || true, |_| ())
     }
 
-    /// Checks every invariant of the filter, that the filter is right about each key on the disk, and
+    /// Checks every invariant of the filter, that the filter is right about each key on disk, and
     /// that no key is on both lists. Writes wait in the meantime; lookups don't. For tests, and for
     /// diagnosing suspected damage.
     ///
@@ -58,7 +58,7 @@ impl<B: Backend> ListStore<B> {
         let kept = locked.mistakes(&(Hash::MIN..=Hash::MAX)).len();
         if kept != no && !is_doubtful {
             return invalid(format!(
-                "{kept} keys of the no list are in memory, but {no} are on the disk"
+                "{kept} keys of the no list are in memory, but {no} are on disk"
             ));
         }
         Ok(())

@@ -86,7 +86,7 @@ impl<B: Backend> ListStore<B> {
         self.maintained.list_mistakes(self, hashes, on_yes, write)
     }
 
-    /// Writes the keys that are new. After a failed write, only reopening shows what is on the disk. So from
+    /// Writes the keys that are new. After a failed write, only reopening shows what is on disk. So from
     /// then on, this writes all keys, and removes them from the other list.
     fn write_all(
         &self,
@@ -111,7 +111,7 @@ impl<B: Backend> ListStore<B> {
 
     /// Removes a key from the yes list. Returns whether the key was there.
     ///
-    /// A failed write may take effect when the store is opened again. So after a failed write, a removal is
+    /// A failed write may take effect when the store is opened again, so after a failed write, a removal is
     /// written even if the key isn't found.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl<B: Backend> ListStore<B> {
     pub fn remove_no(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
         // After a failed write, the backend may have a key that the list in memory lacks, or may
-        // get it later. So ask the backend, and write the removal in any case.
+        // get it later. Ask the backend, and write the removal in any case.
         let is_there = Cell::new(true);
         let in_doubt = || {
             if !self.storage.is_doubtful() {

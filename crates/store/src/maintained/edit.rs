@@ -138,7 +138,7 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Repairs mistakes again that a new member may have brought back. A quotient filter keeps new members
+    /// Repairs the mistakes that a new member may have brought back. A quotient filter keeps new members
     /// apart from them; other filters may not. A repair that fails is counted. `others` returns the hashes
     /// that are in the filter, but not in the database yet.
     pub(super) fn repair_again<S: Source>(

@@ -252,7 +252,8 @@ impl<F: Shard> MaintainedFilter<F> {
             // Until the listing of members is complete, the filter may lack a key that the database
             // has. If the key may be in doubt, too, treat it as new, so that the store lists it
             // again.
-            // Ask only once, because a key that the write lists must also be in the filter.
+            // Read the doubt only once: if this write lists the key, it must also insert it into
+            // the filter.
             let is_in_doubt = source.doubt(hash) != Doubt::None;
             let may_lack = !self.is_complete() && is_in_doubt;
             let is_new = !maybe || may_lack || !self.counted(|| is_there(at))?;

@@ -39,7 +39,7 @@ impl Kept {
     fn change<T>(&self, mistakes: &mut Mistakes, change: impl FnOnce(&mut Mistakes) -> T) -> T {
         let (len, bytes) = (mistakes.len(), mistakes.memory_usage());
         let changed = change(mistakes);
-        // A difference below zero wraps around, and so does the sum, so the totals are right.
+        // Both a negative difference and the sum wrap around, so the totals are right.
         self.len.fetch_add(mistakes.len().wrapping_sub(len), Ordering::Relaxed);
         self.bytes.fetch_add(mistakes.memory_usage().wrapping_sub(bytes), Ordering::Relaxed);
         changed

@@ -41,7 +41,7 @@ impl<F: Shard> MaintainedFilter<F> {
         }
         drop(locked);
         // A shard may have been rebuilt after the mistakes were repaired, but before they were
-        // listed. It may make them again, so repair them once more. Later rebuilds find them on the
+        // listed. They may recur, so repair them again. Later rebuilds find them on the
         // list.
         self.making_room(source, hashes, || self.repair_listed(source, hashes))?;
         Ok(count as u64)

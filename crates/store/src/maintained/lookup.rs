@@ -62,7 +62,7 @@ impl<F: Shard> MaintainedFilter<F> {
         self.get_asked(source, asked, look_up)
     }
 
-    /// Looks up many keys like [`get`](Self::get). Asks the filter about all keys at once. After a mistake,
+    /// Looks up many keys like [`get`](Self::get). Asks the filter about all keys in one batch. After a mistake,
     /// asks again about each remaining key that the filter had answered "maybe", because the same key may
     /// occur again. Calls `look_up` with the index of a key.
     pub(crate) fn get_many<V, E>(
@@ -244,7 +244,7 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(is_there)
     }
 
-    /// Counts a point read.
+    /// Runs a lookup and counts it as a point read.
     pub(super) fn counted<T>(&self, look_up: impl FnOnce() -> T) -> T {
         self.counters.add(Count::BackendGets, 1);
         look_up()

@@ -185,19 +185,19 @@ impl Policy {
         matches!(self, Self::Listed { .. })
     }
 
-    /// Estimates how many slots the repairs of this many kept mistakes take, with remainders of this many
+    /// Estimates how many slots the repairs of `mistakes` kept mistakes take, with remainders of `bits`
     /// bits.
     fn slots(self, mistakes: usize, bits: u32) -> usize {
         match self {
-            // A rebuilt shard has fresh remainders, so it would make only about two in 2^bits of
-            // the mistakes again.
+            // A rebuilt shard has fresh remainders, so only about two in 2^bits of the
+            // mistakes would recur.
             Self::Found { .. } => mistakes.saturating_mul(4).checked_shr(bits).unwrap_or(0),
             Self::Listed { rate } => (mistakes as f64 * rate).ceil() as usize,
         }
     }
 }
 
-/// Returns the maximum memory of a filter with this many shards, in bytes, except for the filters of
+/// Returns the maximum memory of a filter with `shards` shards, in bytes, except for the filters of
 /// its shards: locks, counters, full queues, and the state of the shards.
 pub(crate) fn fixed_bytes(shards: usize) -> u64 {
     const LOCKS_AND_COUNTERS: u64 = 16 << 10;
@@ -241,7 +241,7 @@ struct Upkept {
     room: AtomicUsize,
     /// Number of times that the rebuild has failed since it last succeeded.
     failures: AtomicU32,
-    /// Whether the members don't fit into the limit of memory.
+    /// Whether the members don't fit into the memory limit.
     is_given_up: AtomicBool,
     /// Number of changes. Once per `period` changes, the shard is checked for the need of a rebuild.
     changes: AtomicU32,

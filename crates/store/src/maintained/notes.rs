@@ -1,7 +1,7 @@
 //! Notes about the writes to a shard while it is rebuilt.
 //!
-//! A rebuild lists the members of a shard without stopping the writers. So that it misses none of their
-//! writes, every write *notes* whether its key is present or absent, in the same step in which it changes
+//! A rebuild lists the members of a shard without stopping the writers. To make sure that it misses none of
+//! their writes, every write *notes* whether its key is present or absent, in the same step in which it changes
 //! the old filter. The rebuild begins with a note for each write that is under way. It amends its list
 //! with the notes, in rounds, and applies the rest of them in the step that swaps the new filter in.
 //!

@@ -59,7 +59,7 @@ struct Rebuild<'a, F: Shard> {
     /// Whether a removal must leave a trace of the repairs near it.
     keeps_repairs: bool,
     may_have_ghosts: bool,
-    /// The number of entries to make room for, besides the members.
+    /// The number of entries to make room for, in addition to the members.
     more: usize,
     /// Bytes of memory that the list and the new filter take.
     bytes: u64,
@@ -91,7 +91,7 @@ impl<F: Shard> Drop for Noting<'_, F> {
 }
 
 impl<F: Shard> MaintainedFilter<F> {
-    /// Rebuilds a shard from the database, with room for `more` entries besides its members. To
+    /// Rebuilds a shard from the database, with room for `more` entries in addition to its members. To
     /// save memory, waits until no other shard is being rebuilt.
     pub(crate) fn rebuild_shard<S: Source>(
         &self,
@@ -117,8 +117,8 @@ impl<F: Shard> MaintainedFilter<F> {
         }
         let start = Instant::now();
         let mut noting = Noting(Some(self), shard);
-        // Ask before the listing begins. A doubt that ends later may be about a key that the
-        // listing lacks.
+        // Read the doubts before the listing begins. A doubt that ends later may concern a key that
+        // the listing lacks.
         let may_trust = source.may_trust(shard);
         let Fill { slots, members, .. } = self.filter.shard_fill(shard);
         let mut rebuild = Rebuild {
@@ -196,7 +196,7 @@ impl<F: Shard> MaintainedFilter<F> {
         if let Some(doomed) = doomed {
             self.forget_doomed(source, &doomed, &rebuild.mistakes);
             // Queued records may exceed the maximum. If they counted in full, the shard would be due
-            // again at once.
+            // again immediately.
             let old = rebuild.mistakes.len().min(most_old(rebuild.members.len()));
             self.shards[shard].records.store(old, Ordering::Relaxed);
         }
@@ -406,7 +406,7 @@ impl<F: Shard> Rebuild<'_, F> {
                     slots += slots / 8 + 16;
                 }
                 // Drop the mistakes, because members come first. Mistakes that aren't repaired now
-                // may be made again. Also try fewer slots, because the planned number may come from
+                // may recur. Also try fewer slots, because the planned number may come from
                 // a machine with more memory.
                 Err(RebuildError::Build(BuildError::Memory { .. }))
                     if may_save && !maintained.policy.is_listed() =>
@@ -444,7 +444,7 @@ impl<F: Shard> Rebuild<'_, F> {
         self.build()
     }
 
-    /// Repairs a mistake, unless it is a member. A mistake that can't be repaired may be made again.
+    /// Repairs a mistake, unless it is a member. A mistake that can't be repaired may recur.
     fn repair(&self, mistake: Hash, new: &Concurrent<F>) -> Result<(), NoRoom> {
         if self.members.contains(mistake) {
             return Ok(());

@@ -4,7 +4,7 @@
 //! repaired mistake, which is read in two cases: when a shard is rebuilt, and when a new member
 //! lands where the filter [shows](twiceshy::concurrent::Shard::has_repairs_near) that something was
 //! repaired. A repair queues its record in memory. A later put or delete, the background thread, or
-//! closing writes the queue to the database. So a lookup never writes.
+//! closing writes the queue to the database, so a lookup never writes.
 //!
 //! # Invariants
 //! 1. A repair queues its record *before* it changes the filter. If the queue is full, the repair
@@ -16,7 +16,7 @@
 //!    out records first lists them as *doomed*, and deletes those that are still doomed after the swap. A
 //!    record that is queued again isn't doomed any more, because the new filter may have repaired it.
 //! 4. A record is only a hint. Its key may be a member by now, so every reader subtracts the members. A
-//!    crash may lose records, and each may then cost one visit to the database.
+//!    crash may lose records, and each may then cost one lookup in the database.
 //!
 //! Nobody waits for `moving` while holding a stripe.
 
@@ -41,13 +41,13 @@ pub(super) const MOST_BYTES: u64 = (MOST * size_of::<Hash>() * 3 / 2) as u64;
 const FEW: usize = 64;
 const MEMBERS: usize = 4;
 
-/// Returns the maximum number of records of earlier builds that a shard with this many members
+/// Returns the maximum number of records of earlier builds that a shard with `members` members
 /// keeps when it is rebuilt. If a shard has more than twice as many in all, it is rebuilt.
 pub(super) fn most_old(members: usize) -> usize {
     (members / MEMBERS).max(FEW)
 }
 
-/// The number of records that are counted at once.
+/// The number of records that are counted in one step.
 const COUNTED_AT_ONCE: usize = 1 << 14;
 
 /// The queue of records, and the number of those in the database.
@@ -215,7 +215,7 @@ impl<F: Shard> MaintainedFilter<F> {
         }
         self.records.written.fetch_add(kept.len(), Ordering::Relaxed);
         for &record in kept {
-            // A rebuild has counted the records of its shard.
+            // If the shard has been rebuilt (epoch > 0), the rebuild has counted its records.
             if self.writes(record).epoch == 0 {
                 self.upkept(record).records.fetch_add(1, Ordering::Relaxed);
             }

@@ -3,7 +3,7 @@
 //! A lookup never waits. If another thread holds the stripes of its mistake, the repair is
 //! *deferred*: a short queue remembers the mistake, and a later write or a background thread
 //! repairs it. If the filter has no room, the repair is skipped, and the shard is scheduled for a
-//! rebuild. A skipped mistake may be made again, and is then repaired.
+//! rebuild. A skipped mistake may recur, and is then repaired.
 
 use super::records::Queued;
 use super::{Doubt, MaintainedFilter, Source};

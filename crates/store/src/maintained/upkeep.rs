@@ -45,7 +45,7 @@ const LONGEST_DELAY: Duration = Duration::from_millis(1);
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_mins(1);
 
-/// Returns the delay after this many failures, not counting the last one.
+/// Returns the delay after `failures` failures, not counting the last one.
 fn retry_delay(failures: u32) -> Duration {
     FIRST_RETRY.saturating_mul(1 << failures.min(16)).min(LAST_RETRY)
 }
@@ -113,7 +113,7 @@ struct Work {
 /// A piece of background work.
 enum Task {
     Rebuild(usize),
-    /// Make the listing of members complete, which has failed this many times.
+    /// Make the listing of members complete; the field is the number of failures so far.
     Complete(u32),
     /// Make deferred repairs, and write records.
     Repairs,
@@ -242,7 +242,7 @@ impl<F: Shard> MaintainedFilter<F> {
         }
         self.sizes.reason::<F>(shard, fill).filter(|&reason| match reason {
             Reason::Shrinking => may_shrink,
-            // If the wanted size exceeds the limit of memory, a shard that still has room stays as
+            // If the wanted size exceeds the memory limit, a shard that still has room stays as
             // it is.
             Reason::Growth => {
                 let slots = self.sizes.slots(shard, fill.slots, fill.members);
@@ -300,7 +300,7 @@ impl<F: Shard> MaintainedFilter<F> {
         self.upkeep.has_work.notify_one();
     }
 
-    /// Makes the listing of members complete, which has failed this many times. If it fails again,
+    /// Makes the listing of members complete, which has failed `failures` times. If it fails again,
     /// it is tried later.
     fn complete<S: Source>(&self, source: &S, failures: u32) {
         let unfinished = scopeguard::guard((), |()| self.complete_later(failures + 1));
@@ -499,7 +499,7 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(is_rebuilt)
     }
 
-    /// Returns whether a shard with this much room fits into the memory limit.
+    /// Returns whether a shard with room for `room` entries fits into the memory limit.
     fn fits(&self, fill: &Fill, shard: usize, room: usize) -> bool {
         let members = fill.members + room as u64;
         self.policy.is_listed() || self.sizes.fitting::<F>(shard, fill.slots, members).is_some()
@@ -577,7 +577,7 @@ impl<F: Shard> MaintainedFilter<F> {
         }
     }
 
-    /// Makes room for this many members with unknown hashes. Ignores a number so large that the
+    /// Makes room for `members` members with unknown hashes. Ignores a number so large that the
     /// iterator must be endless.
     pub(crate) fn expect_evenly<S: Source>(&self, source: &S, members: u64) {
         const MOST: u64 = 1 << 32;

@@ -10,8 +10,8 @@ use twiceshy::range::RangeKey;
 
 /// A key of a [`RangeStore`](crate::RangeStore). Its number can be turned back into the key.
 ///
-/// A store can rule out an empty range without a disk read if the range has no more than 2^20 numbers.
-/// So the unit of the numbers matters: see [`RangeKey`](RangeKey#how-long-ranges-can-be). `f64` keys
+/// A store can rule out an empty range without a disk read if the range has no more than 2^20 numbers,
+/// so the unit of the numbers matters: see [`RangeKey`](RangeKey#how-long-ranges-can-be). `f64` keys
 /// work for single values, and [`Duration`] and [`SystemTime`] for ranges of a millisecond. To ask for
 /// ranges of days, use a key that counts seconds, for example.
 ///

@@ -10,7 +10,7 @@
 //! are out of date. They are written later, for example by the next put or by closing.
 //!
 //! 1. If a place isn't marked, its record is equal to the span in memory, or it has neither.
-//! 2. Records are written under the locks of their stripes. So a record never overwrites a newer
+//! 2. Records are written under the locks of their stripes, so a record never overwrites a newer
 //!    one.
 //! 3. The batch that writes a member also writes all marked records of the member's partition. A
 //!    crash loses only the last batches, so no record claims that a member isn't there. The only

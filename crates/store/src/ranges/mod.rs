@@ -41,17 +41,17 @@ pub use read::RangePairs;
 /// - A range that was a mistake and was repaired stays repaired while it is one of those that are
 ///   [kept](crate::OpenOptions::mistakes_kept): across puts and deletes of other keys, growth and closing.
 ///   If a key is put into the range, the parts before and after it stay repaired. A key that was put and
-///   deleted again, or whose put has failed, may be a mistake once more. A kill may lose the repairs of the
+///   deleted again, or whose put has failed, may become a mistake again. A kill may lose the repairs of the
 ///   last mistakes, or their records.
 /// - A lookup writes nothing to the backend, rebuilds nothing, and waits for no other operation. If a repair
-///   can't be made at once, because another thread writes near it or because the filter has no room, it is
-///   [skipped](Stats::repairs_skipped), until the mistake is made again. The next put or delete makes room by
+///   can't be made immediately, because another thread writes near it or because the filter has no room, it is
+///   [skipped](Stats::repairs_skipped), until the mistake recurs. The next put or delete makes room by
 ///   rebuilding the filter, and so does [`rebuild`](Self::rebuild).
 /// - A range counts as at most four of the kept mistakes. If it has more than four partitions, only
-///   partitions that the filter was wrong about are kept. Such a range may be a mistake again when a new key
+///   partitions that the filter was wrong about are kept. Such a range may become a mistake again when a new key
 ///   collides with one of the other partitions.
 /// - The filter is asked about ranges of up to 64 times the planned
-///   [longest](crate::OpenOptions::longest_range) length. Longer ranges are looked up on the disk, because
+///   [longest](crate::OpenOptions::longest_range) length. Longer ranges are looked up on disk, because
 ///   the filter would almost always say "maybe".
 /// - A backend has one store at a time. Opening a second one fails.
 /// - All operations take `&self`. Operations on one key happen one after the other.
@@ -133,7 +133,7 @@ struct Current<K: RangeKey> {
 }
 
 /// The maximum number of partitions in a range that the filter is asked about. In a longer range, some
-/// partitions would be mistakes again and again, and asking about all partitions would take as long as a disk
+/// partitions would be mistakes every time, and asking about all partitions would take as long as a disk
 /// read.
 const MOST_PARTITIONS: u128 = 64;
 

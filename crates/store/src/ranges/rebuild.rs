@@ -39,7 +39,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     pub(super) fn recover(&self) -> Result<()> {
         let locked = self.stripes.lock([ALL]);
         let keys = self.count_keys()?;
-        // Leave room for more members, so that the filter needn't grow at once.
+        // Leave room for more members, so that the filter needn't grow immediately.
         let needed = keys.members as usize + self.mistakes.load(Ordering::Relaxed);
         let capacity = self.sizing.capacity.max(needed + needed / 4);
         if self.replace(&locked, capacity)? != keys {
@@ -98,7 +98,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         };
         let (capacity, load) = state();
         // If only one place in the filter is full, a new filter of the same size may be full there,
-        // too. So double the capacity.
+        // too, so double the capacity.
         let is_full_somewhere = is_due && load <= ROOMY;
         self.replace(locked, if is_full_somewhere { doubled(capacity) } else { capacity })?;
         let (capacity, load) = state();

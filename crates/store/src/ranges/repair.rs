@@ -1,7 +1,7 @@
 //! Repairing mistakes, and keeping them.
 //!
 //! A lookup never waits. If another thread holds the stripes of its mistake, or if the filter has
-//! no room, the repair is skipped. A skipped mistake may be made again, and is then repaired.
+//! no room, the repair is skipped. A skipped mistake may recur, and is then repaired.
 
 use super::key::Span;
 use super::mistakes::Place;
@@ -24,7 +24,7 @@ use twiceshy::{
 /// The pieces of one query.
 type Pieces = SmallVec<[Span; 2]>;
 
-/// The maximum number of records that are written at once.
+/// The maximum number of records that are written in one batch.
 const AT_ONCE: usize = 1024;
 
 /// The result of trying to repair a mistake.
@@ -68,8 +68,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
             let mut pieces = pieces.iter().map(|&piece| (self.hash(piece.first), piece));
             pieces.all(|(hash, piece)| locked.stripe(hash).has(hash, piece))
         };
-        // The claim was made before the lock was taken. So it doesn't show whether another thread has since
-        // repaired a kept mistake, or has made another piece of the span a mistake again.
+        // The claim was made before the lock was taken, so it doesn't show whether another thread has since
+        // repaired a kept mistake, or has brought back a mistake in another piece of the span.
         let claim = (!is_kept && firsts.len() == 1).then_some(claim);
         let mut claim = claim.or_else(|| self.claim(span));
         if claim.is_none() && is_kept {
@@ -201,8 +201,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let before = (mistakes.len(), mistakes.marked());
         let changed = change(mistakes);
         let update = |total: &AtomicUsize, before, now| {
-            // If there are fewer now, the difference wraps around, and so does the sum. So the
-            // total is right.
+            // If there are fewer now, both the difference and the sum wrap around, and the total
+            // is right.
             total.fetch_add(usize::wrapping_sub(now, before), Ordering::Relaxed);
         };
         update(&self.mistakes, before.0, mistakes.len());
@@ -300,7 +300,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     }
 }
 
-/// Returns the bytes of a number on the disk.
+/// Returns the bytes with which a number is stored on disk.
 pub(super) fn stored<K: StoredKey>(number: u128) -> impl AsRef<[u8]> {
     Number::<K>::new(number).to_bytes()
 }

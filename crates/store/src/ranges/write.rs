@@ -78,7 +78,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
 
     /// Removes a key and its value. Returns whether the key was there.
     ///
-    /// A failed write may take effect when the store is opened again. So after a failed write, a removal is
+    /// A failed write may take effect when the store is opened again, so after a failed write, a removal is
     /// written even if the key isn't found.
     ///
     /// # Errors

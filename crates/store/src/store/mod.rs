@@ -38,9 +38,9 @@ pub use scan::Pairs;
 ///   more. If the backend fails to list members or mistakes during a put, mistakes near the new key may
 ///   come back; they are counted as [failed repairs](Stats::repairs_failed).
 /// - A lookup writes nothing to the backend, and waits for no other operation. If a repair can't be
-///   made at once, the background thread or a later write makes it. If too many are waiting, or if
-///   the filter has no room, the repair is [skipped](Stats::repairs_skipped), until the mistake is
-///   made again.
+///   made immediately, the background thread or a later write makes it. If too many are waiting, or if
+///   the filter has no room, the repair is [skipped](Stats::repairs_skipped), until the mistake
+///   recurs.
 /// - While the filter is being rebuilt, and is not [ready](Self::wait_until_ready), the backend answers
 ///   the lookups that the filter can't.
 /// - A backend has one store at a time. Opening a second one fails.
@@ -60,8 +60,8 @@ pub use scan::Pairs;
 ///
 /// When a shard of the filter has become too full or too empty, it is rebuilt from its members, in the
 /// [background](crate::OpenOptions::background_share), with room for a fifth more members and with fresh
-/// remainders. So the false-positive rate stays the same however much the store grows, memory follows the
-/// number of members, and repairs never use up the filter.
+/// remainders. This way, the false-positive rate stays the same however much the store grows, memory is
+/// proportional to the number of members, and repairs never use up the filter.
 ///
 /// # Other filters
 /// The filter can be any [`Shard`]. A [`TelescopingFilter`](twiceshy::TelescopingFilter) keeps its repairs in

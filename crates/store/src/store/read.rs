@@ -24,7 +24,7 @@ impl<B: Backend, F: Shard> Store<B, F> {
         Ok(self.get(key)?.is_some())
     }
 
-    /// Returns the values of many keys. The filter is asked about all of them at once.
+    /// Returns the values of many keys. The filter is asked about all of them in one batch.
     ///
     /// # Errors
     /// The first error that [`get`](Self::get) returns.

@@ -7,7 +7,7 @@ use crate::error::{Result, StoreError};
 use crate::kind::MAX_USER_KEY_BYTES;
 use twiceshy::{Hash, concurrent::Shard};
 
-/// The maximum amount of data that an import sorts at once.
+/// The maximum amount of data that an import sorts together.
 const SORTED: Chunk = Chunk { items: 1 << 18, bytes: 64 << 20 };
 
 impl<B: Backend, F: Shard> Store<B, F> {
@@ -88,7 +88,7 @@ impl<B: Backend, F: Shard> Store<B, F> {
 
     /// Removes a key and its value. Returns whether the key was there.
     ///
-    /// A failed write may take effect when the store is opened again. So after a failed write, a removal is
+    /// A failed write may take effect when the store is opened again, so after a failed write, a removal is
     /// written even if the key isn't found.
     ///
     /// # Errors

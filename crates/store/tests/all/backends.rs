@@ -44,7 +44,7 @@ impl Open for MemoryBackend {
 
 #[cfg(feature = "fjall")]
 impl Open for twiceshy_store::FjallBackend {
-    /// Opens a backend with caches and memtables so small that it uses the disk at once.
+    /// Opens a backend with caches and memtables so small that it uses the disk immediately.
     fn open_at(path: &Path) -> Result<Self> {
         let mut options = twiceshy_store::FjallOptions::default();
         options.cache_bytes = 64 << 10;

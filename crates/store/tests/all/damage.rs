@@ -53,10 +53,10 @@ fn snapshot(path: &Path) -> PathBuf {
 }
 
 fn is_saved(path: &Path, layout: Layout) -> bool {
-    // A background thread would rebuild due shards at once.
+    // A background thread would rebuild due shards immediately.
     let store = options(layout).background_share(0.0).open(path).unwrap();
     let stats = store.stats();
-    // A saved filter is ready at once, and nothing is read to build it.
+    // A saved filter is ready immediately, and nothing is read to build it.
     stats.shards_ready == stats.shards && stats.backend_scans == 0
 }
 
@@ -307,7 +307,7 @@ fn unlist(backend: &MemoryBackend, number: u32) {
 }
 
 #[test]
-fn maps_that_lack_equally_many_but_different_keys_are_made_equal() {
+fn maps_missing_one_different_key_each_are_reconciled() {
     for unlisted in 0..40 {
         let backend = with_sixty_keys();
         unlist(&backend, unlisted);

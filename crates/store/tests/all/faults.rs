@@ -95,7 +95,7 @@ impl<B: Backend> Known<B> {
         let has_failed = after.repairs_failed > 0;
         let is_ready = after.shards_ready == after.shards;
         if value.is_none() && is_ready && !has_failed && after.backend_gets > before.backend_gets {
-            assert!(!self.facts.repaired.contains(&key), "{key} is a mistake again");
+            assert!(!self.facts.repaired.contains(&key), "{key} is a mistake that recurs");
         }
         if after.repairs > before.repairs {
             self.facts.repaired.insert(key);
@@ -147,7 +147,7 @@ fn check(backend: impl Backend, layout: Layout, files: &Path, facts: &Facts) {
     for &key in &facts.repaired {
         if facts.possible[&key] == BTreeSet::from([None]) {
             assert_eq!(store.get(&[key]).unwrap(), None);
-            assert_eq!(store.stats().backend_gets, 0, "{key} is a mistake again");
+            assert_eq!(store.stats().backend_gets, 0, "{key} is a mistake that recurs");
         }
     }
     let facts = Facts { repaired: BTreeSet::new(), rebuilds: 0, ..facts.clone() };

@@ -1,5 +1,5 @@
 //! A child process writes, acknowledges each batch through a pipe, and is killed at any moment. All
-//! acknowledged batches must be there, and besides them at most the batch that was being written.
+//! acknowledged batches must be there; of the others, at most the batch that was being written.
 //! Only eventual batches may be missing, and only the last ones.
 //!
 //! `TWICESHY_KILL_CYCLES` sets the number of kills, and `TWICESHY_SEED` determines their moments.
@@ -56,7 +56,7 @@ struct Levels {
 }
 
 const DURABLE: Levels = Levels {
-    child: "kill::child",
+    child: "kill::child_writes_until_it_is_killed",
     durability: |number| match number % 16 {
         0 => Durability::Synced,
         _ => Durability::Buffered,
@@ -65,7 +65,7 @@ const DURABLE: Levels = Levels {
 };
 
 const EVENTUAL: Levels = Levels {
-    child: "kill::eventual_child",
+    child: "kill::child_with_eventual_durability_writes_until_it_is_killed",
     durability: |number| match Random(!number).below(100) {
         // Mix long runs of eventual batches with short ones.
         _ if number / 700 % 2 == 1 => Durability::Eventual,
@@ -122,13 +122,13 @@ fn last_batch(backend: &dyn Backend) -> u64 {
 
 /// Runs the child process. This is not a test: without the environment variables, it does nothing.
 #[test]
-fn child() {
+fn child_writes_until_it_is_killed() {
     write_until_killed(&DURABLE);
 }
 
-/// See [`child`].
+/// Runs the child process like the function above.
 #[test]
-fn eventual_child() {
+fn child_with_eventual_durability_writes_until_it_is_killed() {
     write_until_killed(&EVENTUAL);
 }
 
@@ -275,7 +275,7 @@ mod store {
     }
 
     #[test]
-    fn child() {
+    fn child_writes_until_it_is_killed() {
         let (Ok(name), Some(path)) = (env::var(CHILD_ENGINE), env::var_os(CHILD_PATH)) else {
             return;
         };
@@ -362,7 +362,7 @@ mod store {
 
         fn check(&self, store: &Store<FjallBackend>) {
             // A kill loses the records of the last repairs. Each of these mistakes may cost one
-            // more visit to the backend.
+            // more lookup in the backend.
             let visits = || {
                 let before = store.stats().backend_gets;
                 for key in &self.repaired {
@@ -371,7 +371,7 @@ mod store {
                 store.stats().backend_gets - before
             };
             assert!(visits() <= self.repaired.len() as u64);
-            assert_eq!(visits(), 0, "a mistake again");
+            assert_eq!(visits(), 0, "a mistake recurs");
             for key in 0..KEYS {
                 let found = store.get(&key.to_be_bytes()).unwrap();
                 assert_eq!(found.as_deref(), self.members.get(&key).map(|value| &value[..]));
@@ -392,8 +392,12 @@ mod store {
                 expected = Expected { done: expected.done, ..Expected::default() };
             }
             let first = expected.done + 1;
-            let (mut child, acknowledged) =
-                spawn_child("kill::store::child", name, directory.path(), first);
+            let (mut child, acknowledged) = spawn_child(
+                "kill::store::child_writes_until_it_is_killed",
+                name,
+                directory.path(),
+                first,
+            );
             if random.below(4) == 0 {
                 thread::sleep(Duration::from_micros(random.below(30_000)));
             } else {

@@ -447,7 +447,7 @@ fn rebuild_of_a_range_store_first_invalidates_the_saved_filter() {
 
 /// The query is for a range of 64 partitions. The filter is wrong about most of them.
 #[test]
-fn one_range_query_keeps_at_most_four_mistakes() {
+fn range_query_records_at_most_four_mistakes() {
     let options = OpenOptions::new().capacity(8).false_positive_rate(0.99).longest_range(4);
     let store: RangeStore<u64, _> = options.open_ranges_with(MemoryBackend::new(), None).unwrap();
     (0..50).for_each(|n| store.put(n * 10_001, b"1").unwrap());

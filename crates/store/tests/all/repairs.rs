@@ -1,5 +1,5 @@
 //! Tests that a repair takes no memory, writes nothing on the read path, and never waits; and that
-//! no repaired mistake is made again within one build of a shard, or after a clean restart.
+//! no repaired mistake recurs within one build of a shard, or after a clean restart.
 
 use crate::common::{LAYOUTS, Random, copy, copy_files, options};
 use crate::rebuilds::Hooked;
@@ -114,7 +114,7 @@ fn lookups_write_nothing_to_the_backend() {
     }
 }
 
-/// Removed members leave tombstones. So when they are put again, their fingerprints are as long as
+/// Removed members leave tombstones, so when they are put again, their fingerprints are as long as
 /// before.
 #[test]
 fn no_mistake_comes_back_when_members_are_deleted_and_put_again() {
@@ -248,7 +248,7 @@ fn saved_filter_stays_valid_after_mistakes_and_a_kill() {
             assert_eq!((stats.shards_ready, stats.rebuilds), (stats.shards, 0), "it was saved");
             assert_eq!(stats.mistakes, if is_flushed { found.len() as u64 } else { 0 });
             assert!((0..800).all(|n| store.contains(&key(n)).unwrap()));
-            // The repairs are lost, and are made again. Then they stay.
+            // The repairs are lost, and the mistakes are repaired again. Then the repairs stay.
             assert_eq!(mistakes(&store, found.iter().copied()), found);
             assert_eq!(mistakes(&store, found.iter().copied()), []);
             store.validate().unwrap();
@@ -300,7 +300,7 @@ fn saved_filter_is_valid_after_a_failed_close() {
     }
 }
 
-/// The records on the disk are bounded by the option, and by the members of a shard that is rebuilt.
+/// The records on disk are bounded by the option, and by the members of a shard that is rebuilt.
 #[test]
 fn records_are_bounded_under_endless_distinct_queries() {
     for layout in LAYOUTS {
@@ -477,7 +477,7 @@ fn at_most(expected: f64) -> usize {
 }
 
 /// A rebuilt shard repairs recorded mistakes from the start. It has a trace only of those that its
-/// new remainders would have made. So a new member may collide with one of the others, and bring it
+/// new remainders would have made, so a new member may collide with one of the others, and bring it
 /// back.
 #[test]
 fn recorded_mistakes_come_back_only_if_new_members_collide_with_them() {

@@ -160,10 +160,10 @@ impl<F: Shard> Checked<F> {
             self.rebuilds = after.rebuilds;
             self.mistakes.clear();
         }
-        // A mistake that was made before its shard was rebuilt may be made again.
+        // A mistake that was made before its shard was rebuilt may recur.
         let is_mistake = after.backend_gets > before.backend_gets;
         if !self.model.contains_key(&number) && is_mistake && after.rebuilds == before.rebuilds {
-            assert!(self.mistakes.insert(number), "{number} is a mistake again");
+            assert!(self.mistakes.insert(number), "{number} is a mistake that recurs");
         }
         if after.repairs_skipped > before.repairs_skipped {
             self.mistakes.remove(&number);
@@ -218,13 +218,13 @@ impl<F: Shard> Checked<F> {
     fn reopen(self) -> Self {
         let Self { store, mut place, model, mut mistakes, rebuilds } = self;
         let Stats { shards, rebuilds: now, has_background_thread, .. } = store.stats();
-        // If a shard was rebuilt, or may be rebuilt while the store closes, it may make mistakes
-        // again.
+        // If a shard was rebuilt, or may be rebuilt while the store closes, mistakes may
+        // recur.
         if now > rebuilds || has_background_thread {
             mistakes.clear();
         }
         store.close().unwrap();
-        // A background thread would rebuild due shards at once.
+        // A background thread would rebuild due shards immediately.
         place.options = place.options.background_share(0.0);
         let store = place.open();
         let stats = store.stats();
@@ -448,7 +448,7 @@ fn mistake_that_became_a_member_is_removed_by_a_rebuild() {
         store.rebuild().unwrap();
         assert_eq!((store.stats().mistakes, kept()), (0, 0));
         assert_eq!(store.stats().mistakes_forgotten, 0);
-        // A key that was deleted may be a mistake again, which counts as new and not as repeated.
+        // A key that was deleted may become a mistake again, which counts as new and not as repeated.
         (0..1000_u16).step_by(2).for_each(|n| assert!(store.delete(&n.to_be_bytes()).unwrap()));
         (0..1000_u16).step_by(2).for_each(|n| assert!(!store.contains(&n.to_be_bytes()).unwrap()));
         store.sync().unwrap();
@@ -503,7 +503,7 @@ fn store_remembers_the_sizing_of_its_filter() {
 
 #[cfg(feature = "fjall")]
 #[test]
-fn filter_that_cannot_be_built_leaves_nothing_on_the_disk() {
+fn filter_that_cannot_be_built_leaves_nothing_on_disk() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     for rate in [0.0, 1.0, f64::NAN, -1.0] {
@@ -519,7 +519,7 @@ fn filter_that_cannot_be_built_leaves_nothing_on_the_disk() {
 /// Opening and closing a store without using it saves a filter, too.
 #[cfg(feature = "fjall")]
 #[test]
-fn store_that_is_closed_at_once_saves_its_filter() {
+fn store_that_is_closed_immediately_saves_its_filter() {
     let directory = tempfile::tempdir().unwrap();
     for n in 0..5_u8 {
         let store = OpenOptions::new().open(directory.path()).unwrap();

@@ -139,7 +139,7 @@ fn threads_lose_no_write_with_a_telescoping_filter() {
     run_threads_and_check_values::<TelescopingFilter>();
 }
 
-/// Writes make repaired mistakes collide again, and repair them at once. No concurrent lookup may read the
+/// Writes make repaired mistakes collide again, and repair them immediately. No concurrent lookup may read the
 /// backend for them.
 #[test]
 fn no_mistake_is_repeated_while_members_are_removed_and_inserted() {
@@ -306,7 +306,7 @@ fn concurrent_put_and_delete_of_one_key_lose_no_member() {
 }
 
 /// The member that caused a mistake is removed between the lookup and the repair, so there is nothing to
-/// repair. When it is put again, the mistake is made once more, and is repaired for good.
+/// repair. When it is put again, the mistake recurs once, and its repair then stays.
 #[test]
 fn mistake_is_repaired_when_the_member_that_causes_it_returns() {
     let backend = Arc::new(Hooked::default());
@@ -334,7 +334,7 @@ fn mistake_is_repaired_when_the_member_that_causes_it_returns() {
         store.put(b"member", b"").unwrap();
     }
     assert_eq!((store.stats().mistakes, store.stats().repairs_failed), (1, 0));
-    // The three deletes also visit the backend.
+    // The three deletes also read the backend.
     assert_eq!(visits(), before + 1 + 3);
 }
 
@@ -524,7 +524,7 @@ fn reads_and_writes_work_while_the_filter_is_built() {
                 store.stats().backend_gets - before
             };
             assert!(gets() < mistakes.len() as u64 / 2);
-            assert_eq!(gets(), 0, "a mistake again");
+            assert_eq!(gets(), 0, "a mistake recurs");
             check(&store);
             assert_eq!(store.stats().members, 300);
             // Restore the original pairs.

@@ -231,20 +231,20 @@ fn check_life(subject: &impl Subject, largest: u64) {
 }
 
 #[test]
-fn rate_and_memory_follow_the_number_of_members() {
+fn rate_is_constant_and_memory_proportional_to_members() {
     let _deadline = Deadline::new();
     let store: Store<_> = options().open_with(MemoryBackend::new(), None).unwrap();
     check_life(&store, 1_000_000);
 }
 
 #[test]
-fn rate_and_memory_of_a_guard_follow_the_number_of_members() {
+fn guard_rate_is_constant_and_memory_proportional_to_members() {
     let _deadline = Deadline::new();
     check_life(&guard(&options()), 100_000);
 }
 
 #[test]
-fn memory_of_lists_follows_the_number_of_keys() {
+fn list_filter_memory_stays_proportional_to_keys() {
     let _deadline = Deadline::new();
     let store: ListStore<_> = options().open_lists_with(MemoryBackend::new(), None).unwrap();
     store.add_many(List::No, (0..500).map(query)).unwrap();
@@ -303,7 +303,7 @@ fn check_flood(subject: &impl Subject, most: f64) {
 }
 
 #[test]
-fn endless_distinct_queries_stay_in_fixed_memory() {
+fn memory_is_bounded_under_endless_distinct_queries() {
     let _deadline = Deadline::new();
     // A shard that is full of members, or that repairs many kept mistakes from the start, grows once.
     for (capacity, kept, most) in [(1200, 256, 1.0), (1024, 1 << 20, 1.25)] {
@@ -315,12 +315,12 @@ fn endless_distinct_queries_stay_in_fixed_memory() {
 }
 
 #[test]
-fn endless_distinct_queries_of_a_guard_stay_in_fixed_memory() {
+fn guard_memory_is_bounded_under_endless_distinct_queries() {
     const KEPT: usize = 256;
     let _deadline = Deadline::new();
     let guard = guard(&small(1200).shards(4).mistakes_kept(KEPT));
     check_flood(&guard, 1.0);
-    // The guard keeps at most this many mistakes in memory. Each of its 512 stripes has a list,
+    // The guard keeps at most `KEPT` mistakes in memory. Each of its 512 stripes has a list,
     // which takes at most 128 bytes.
     let stats = guard.stats();
     assert!(stats.mistakes <= KEPT as u64 && stats.list_bytes <= 512 * 128, "{stats:?}");

@@ -38,7 +38,7 @@ pub(super) fn balanced(plus: u32, minus: u32, more: u32) -> u32 {
     _mm256_movemask_epi8(balanced).cast_unsigned()
 }
 
-/// Implements [`Machine::push_bits`](super::machine::Machine::push_bits) for all words at once.
+/// Implements [`Machine::push_bits`](super::machine::Machine::push_bits) for all words in parallel.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn push_bits(

@@ -3,7 +3,7 @@
 //!
 //! The code of an [`Operation`] is generic over [`Machine`] and over the constant `SHAPE`. It is
 //! marked `#[inline(always)]`, and so is everything that it calls. [`Target::run`] enters it
-//! through a function that has the machine's instructions enabled. So all code inlined into that
+//! through a function that has the machine's instructions enabled, so all code inlined into that
 //! function uses them without checking again, and each call dispatches once. For the most frequent
 //! operations, the filter keeps the address of the compiled operation instead: [`Kept`].
 
@@ -48,7 +48,7 @@ pub(crate) trait Machine: Copy {
     fn balanced(self, plus: u32, minus: u32, more: u32) -> u32;
 
     /// Moves bits up within a line and puts `value` below them, as [`word::push_bits`] does
-    /// (`vpsllvq` and `vpsrlvq` on all words at once). `value` must fit in `by` bits.
+    /// (`vpsllvq` and `vpsrlvq` on all words in parallel). `value` must fit in `by` bits.
     fn push_bits(self, line: &mut Line, bits: (u32, u32), by: u32, value: u64, flips: [u64; 3]);
 }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 /// A file mapped into memory, for [`Frozen::from_bytes`](crate::Frozen::from_bytes).
 ///
 /// The system reads a page of the file when a lookup first touches it, and may drop the page again
-/// when it needs the memory. So even a large filter opens instantly, and several processes share
+/// when it needs the memory. Even a large filter opens instantly, and several processes share
 /// its pages.
 ///
 /// If another process might change the file, use [`Frozen::open`](crate::Snapshot::open) instead,

@@ -32,7 +32,7 @@ impl<T: AsRef<[u8]> + Send + Sync> Source for T {
 /// Cache lines. They are either owned, aligned and initially zero; or a read-only part of the bytes
 /// of a [`Source`], with any alignment.
 ///
-/// With small pages, nearly every random lookup in a large table misses the TLB. So large tables
+/// With small pages, nearly every random lookup in a large table misses the TLB, so large tables
 /// ask the kernel for huge pages.
 pub(crate) struct Lines {
     /// The first line.
@@ -64,7 +64,7 @@ impl Lines {
         let layout = Layout::array::<u64>(size.checked_add(align)? / size_of::<u64>()).ok()?;
         // SAFETY: the layout isn't empty.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        // SAFETY: the offset is at most `align` bytes, and the layout has that many bytes to spare.
+        // SAFETY: the offset is at most `align` bytes, and the layout has `align` bytes to spare.
         let first = unsafe { start.add(start.align_offset(align)) };
         // This is a hint, which the kernel may ignore.
         #[cfg(all(target_os = "linux", not(miri)))]
@@ -102,13 +102,13 @@ impl Lines {
 
     /// Returns the bytes of all lines, and of the extra line after them.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: that many bytes exist, are initialised, and are borrowed as long as `self` is.
+        // SAFETY: `size + LINE` bytes are allocated, initialised, and borrowed as long as `self` is.
         unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.size + LINE) }
     }
 
     /// Returns the bytes of all lines, or no bytes if the lines are shared.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: that many bytes are owned, initialised, and borrowed as long as `self` is.
+        // SAFETY: `writable` bytes are owned, initialised, and borrowed as long as `self` is.
         unsafe { core::slice::from_raw_parts_mut(self.first.as_ptr(), self.writable) }
     }
 
@@ -143,7 +143,7 @@ impl Lines {
     /// Returns all lines as words, or no words if the lines are shared.
     pub(crate) fn words_mut(&mut self) -> &mut [u64] {
         let first = if self.writable > 0 { self.first.cast() } else { NonNull::dangling() };
-        // SAFETY: that many bytes are owned, initialised, aligned to a line, and borrowed as long
+        // SAFETY: `writable` bytes are owned, initialised, aligned to a line, and borrowed as long
         // as `self` is; or there are none.
         unsafe { core::slice::from_raw_parts_mut(first.as_ptr(), self.writable / 8) }
     }

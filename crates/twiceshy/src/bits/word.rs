@@ -26,7 +26,7 @@ const HIGHS: u64 = 0x8080_8080_8080_8080;
 /// Returns the position of the `rank`-th set bit of `word`, counted from 0. `word` must have more
 /// than `rank` set bits.
 ///
-/// To find the byte, compares running bit counts with `rank` in all eight bytes at once. To find
+/// To find the byte, compares running bit counts with `rank` in all eight bytes in parallel. To find
 /// the bit in that byte, clears the set bits before it.
 #[inline(always)]
 pub(crate) const fn select(word: u64, rank: u32) -> u32 {
@@ -49,7 +49,7 @@ pub(crate) const fn select(word: u64, rank: u32) -> u32 {
 }
 
 /// Implements [`Machine::balanced`](super::machine::Machine::balanced) with one byte per bit, eight
-/// bytes at once. A multiplication computes the running sums.
+/// bytes in parallel. A multiplication computes the running sums.
 #[inline(always)]
 pub(crate) const fn balanced(plus: u32, minus: u32, more: u32) -> u32 {
     /// Spreads the lowest 8 bits to one byte each, which is 0 or 1.

@@ -28,7 +28,7 @@ impl Bmi2 {
 }
 
 /// Returns whether `pdep` is slower than the portable code. AMD machines before Zen 3 (family 19h)
-/// run it in microcode. So do Hygon machines, which derive from them.
+/// run it in microcode. Hygon machines derive from them and do the same.
 fn deposits_slowly() -> bool {
     let vendor = __cpuid(0);
     let vendor = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
@@ -91,7 +91,7 @@ impl Machine for Bmi2 {
     }
 }
 
-/// Prefetches the line of an address (`prefetcht0`). The address may be invalid.
+/// Prefetches the cache line that contains an address (`prefetcht0`). The address may be invalid.
 #[inline(always)]
 pub(super) fn prefetch(address: *const u8) {
     // SAFETY: every x86-64 machine has the instruction. A prefetch may have any address, because it

@@ -161,7 +161,7 @@ impl AdaptiveBloomFilter {
     /// ghosts and no dead cells, so there is room again for members and repairs. Claims of this
     /// filter are stale in the new one.
     ///
-    /// The first function of level 0 stays the same. So one of the k cells of
+    /// The first function of level 0 stays the same, so one of the k cells of
     /// an earlier mistake is certainly set again, and the mistake recurs with probability ε^(1 −
     /// 1/k). If that is too often, or if k is 1, hash the members with a different
     /// [secret](crate::Secret) and build a new filter.

@@ -9,7 +9,7 @@ use crate::{Answer, Claim, Hash};
 /// Number of lookups whose memory accesses overlap.
 const BLOCK: usize = 64;
 
-/// Number of functions that are evaluated at once. Each one rules out half of the keys that are not
+/// Number of functions that are evaluated together. Each one rules out half of the keys that are not
 /// members.
 const WAVE: u32 = 2;
 

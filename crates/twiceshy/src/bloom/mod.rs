@@ -64,7 +64,7 @@ use plan::LevelPlan;
 /// As in any Bloom filter, the answer is "maybe" if all cells of a query are set. When the filter
 /// learns that this was a mistake, and which members caused it, it lets one cell of the query
 /// *die*: it inserts the members of that cell into a second, much smaller Bloom filter with
-/// different hash functions and a lower error rate. From then on, the second filter answers for the
+/// different hash functions and a lower rate. From then on, the second filter answers for the
 /// dead cell. It can also make mistakes, so there is a third filter below it, and so on. The last
 /// level contains whole hashes, which are never wrong.
 ///
@@ -84,13 +84,13 @@ use plan::LevelPlan;
 ///   the levels below, and 0 in the last level. Another repair moves it one level deeper.
 /// - A mistake from before a [rebuild](Self::rotated) occurs again after it with probability at
 ///   most ε^(1 − 1/k), where k is the number of [hash functions](PlanDetails::functions) of level
-///   0: about 2ε. So an attacker who replays mistakes after every rebuild causes at most twice as
+///   0: about 2ε. An attacker who replays mistakes after every rebuild causes at most twice as
 ///   many mistakes as with new keys. With a single hash function, at rates above 0.38, *all*
 ///   mistakes come back.
 ///
 /// # How it works
 /// Level 0 has k hash functions with their own cells. The first function multiplies the hash, read
-/// as a fraction, by the number of cells. So the members of a cell are those in an *interval* of
+/// as a fraction, by the number of cells, so the members of a cell are those in an *interval* of
 /// hashes, which an index in hash order can list, and which a claim names. Only these cells die.
 ///
 /// A cell is either alive, or it has a *depth*: the number of the level that answers for it. A
@@ -193,7 +193,7 @@ pub struct Details {
 }
 
 impl AdaptiveBloomFilter {
-    /// Returns a builder that sets the filter's error rate and size.
+    /// Returns a builder that sets the filter's false-positive rate and size.
     pub fn builder() -> Builder<Self> {
         Builder::default()
     }
@@ -306,7 +306,7 @@ impl AdaptiveBloomFilter {
         levels.fold(share(self.dead.len(), self.repairs), f64::max)
     }
 
-    /// Returns the filter's number of members, memory use, load and expected error.
+    /// Returns the filter's number of members, memory use, load and expected false-positive rate.
     pub fn stats(&self) -> Stats {
         let own = size_of::<Self>() + self.deeper.len() * size_of::<Level>();
         let deeper: u64 = self.deeper.iter().map(|level| level.plan.bytes()).sum();

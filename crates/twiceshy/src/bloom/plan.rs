@@ -120,7 +120,7 @@ impl LevelPlan {
         self.bits().div_ceil(8 * LINE as u64) * LINE as u64
     }
 
-    /// Returns the false-positive rate with this many members.
+    /// Returns the false-positive rate with `members` members.
     pub(super) fn rate(self, members: u64) -> f64 {
         let set = -(-(members as f64) / self.cells as f64).exp_m1();
         set.powi(self.functions.cast_signed())

@@ -11,7 +11,7 @@ use std::thread::available_parallelism;
 const SHARDS_PER_THREAD: usize = 4;
 
 /// Difference in size between the largest and the smallest shard that may grow, as a fraction of
-/// the smallest. Because of it, the shards double one after another, not all at once.
+/// the smallest. Because of it, the shards double one after another, not all at the same time.
 const STAGGER: f64 = 0.16;
 
 /// Number of standard deviations by which a shard's planned capacity exceeds its average share of

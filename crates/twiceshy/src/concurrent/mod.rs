@@ -23,7 +23,7 @@ pub use rebuild::{RebuildError, Replacement};
 pub use shard::{Fill, PlainShard, Shard, ShardPlan};
 use sharding::Sharding;
 
-/// A filter that many threads can use at once, because every operation takes `&self`.
+/// A filter that many threads can use at the same time, because every operation takes `&self`.
 ///
 /// # Guarantees
 /// - It gives the same guarantees as the filters that are its shards.
@@ -139,7 +139,7 @@ impl<F: PlainShard> Concurrent<F> {
 
     filter_traits!(@is_empty);
 
-    /// Returns the number of members, memory use, load and expected error over all shards.
+    /// Returns the members, memory use, load and expected false-positive rate over all shards.
     pub fn stats(&self) -> Stats {
         let mut sum = Stats { memory: Self::overhead(self.shards.len()), ..Stats::default() };
         let (mut slots, shards) = (0.0, self.shards.len() as f64);

@@ -44,7 +44,7 @@ impl ShardParts for QuotientFilter {
         }
         let sharding = Sharding::at_least(shards);
         let outer = |entry: Entry| sharding.outer_fingerprint(number, entry.fingerprint);
-        match self.iter().find(|&entry| !outer(entry).is_of_a_hash()) {
+        match self.iter().find(|&entry| !outer(entry).has_some_hash()) {
             Some(entry) => Err(Invalid(format!("no hash has {:?}", outer(entry)))),
             None => Ok(()),
         }
@@ -88,7 +88,7 @@ impl ShardParts for QuotientFilter {
                     if growth.is_none() || used as f64 <= slots as f64 * load {
                         return Ok(filter);
                     }
-                    // The next insert would double the shard and shorten its remainders. So use
+                    // The next insert would double the shard and shorten its remainders, so use
                     // more slots.
                     parameters.slots = slots_for(used + used.div_ceil(20)).max(slots + 1);
                 }

@@ -1,12 +1,12 @@
 //! The traits of filters that can be shards.
 
+#[cfg(doc)]
+use crate::QuotientFilter;
 use crate::builder::{Builder, FromMembers, HasSlots};
 use crate::claim::Version;
 use crate::error::{BuildError, InsertError, Invalid, RemoveError};
 use crate::hash::Remainders;
 use crate::snapshot::Describe;
-#[cfg(doc)]
-use crate::QuotientFilter;
 use crate::{Adaptive, Claim, Dynamic, Hash, Listing, Member};
 
 /// A filter that can be one shard of a [`Concurrent`](super::Concurrent) filter, with or without
@@ -124,9 +124,9 @@ pub(super) enum ShardSize {
     /// As many as the old shard has, or more if these are too few.
     #[default]
     Same,
-    /// Enough for this many members, with some room for repairs, or more if these are too few.
+    /// Enough for a number of members, with some room for repairs, or more if these are too few.
     Capacity(usize),
-    /// Exactly this many.
+    /// An exact number of slots.
     Slots(u64),
 }
 
@@ -141,13 +141,13 @@ enum NewRemainders {
 }
 
 impl ShardPlan {
-    /// Plans a shard for this many members, with some room for repairs. If members and repairs need
+    /// Plans a shard for `members` members, with some room for repairs. If members and repairs need
     /// more slots than that, the shard gets more.
     pub fn capacity(members: usize) -> Self {
         Self { size: ShardSize::Capacity(members), ..Self::default() }
     }
 
-    /// Plans a shard with exactly this many slots. If members and repairs need more, building it
+    /// Plans a shard with exactly `slots` slots. If members and repairs need more, building it
     /// fails with [`BuildError::Full`].
     pub fn slots(slots: u64) -> Self {
         Self { size: ShardSize::Slots(slots), ..Self::default() }
@@ -224,7 +224,7 @@ pub(crate) trait ShardParts: Sized {
     ///
     /// `before` is the plan of the filter that is replaced. `position` is the shard's position
     /// among all shards, from 0 to 1. The size of a shard that grows by itself depends on its
-    /// position, so that the shards don't all grow at once.
+    /// position, so that the shards don't all grow at the same time.
     fn build(
         before: Self::Plan,
         plan: ShardPlan,

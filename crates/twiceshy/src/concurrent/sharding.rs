@@ -13,7 +13,7 @@ use crate::{Hash, fingerprint::Fingerprint};
 ///
 /// A hash is a fraction, so a shard is a part of the whole range, made 2^k times as wide. Slot `q`
 /// of a shard with `s` slots corresponds to slot `shard · s + q` of `2^k · s` slots in the whole
-/// filter, and the fractions within these slots are the same. So each fingerprint of a shard
+/// filter, and the fractions within these slots are the same, so each fingerprint of a shard
 /// corresponds to one of the whole filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharding {
@@ -24,13 +24,13 @@ impl Sharding {
     /// Maximum number of shards. The slots of all shards together still fit in a 64-bit number.
     pub(crate) const MOST: usize = 1 << 12;
 
-    /// Returns a sharding with this many shards, rounded up to a power of two. There must be at
+    /// Returns a sharding with `shards` shards, rounded up to a power of two. There must be at
     /// most [`MOST`](Self::MOST).
     pub(crate) fn at_least(shards: usize) -> Self {
         Self { bits: shards.next_power_of_two().ilog2() }
     }
 
-    /// Returns whether a filter can have this many shards.
+    /// Returns whether a filter can have `shards` shards.
     pub(crate) fn is_possible(shards: usize) -> bool {
         (1..=Self::MOST).contains(&shards) && shards.is_power_of_two()
     }

@@ -161,7 +161,7 @@ impl Fingerprint {
     /// because there are more hashes than prefixes of that length. This also holds if remainders
     /// aren't plain: the first 64 bits of fractions are only permuted, and each value of them
     /// belongs to at least 2^64 / slots hashes.
-    pub(crate) fn is_of_a_hash(&self) -> bool {
+    pub(crate) fn has_some_hash(&self) -> bool {
         let slot_bits = u64::BITS - (self.slots - 1).leading_zeros();
         self.quotient < self.slots
             && (self.bits + slot_bits <= 128 || self.checked_hashes().is_some())
@@ -279,7 +279,7 @@ impl Digits {
         self.remainder + (count - 1) * self.width
     }
 
-    /// Returns the number of digits that this many bits need. It is at least 1.
+    /// Returns the number of digits that `bits` bits need. It is at least 1.
     fn holding(self, bits: u32) -> u32 {
         1 + bits.saturating_sub(self.remainder).div_ceil(self.width)
     }
@@ -392,7 +392,7 @@ mod tests {
             let hash = Hash::from_u128(hash);
             let scaled = Scaled::new(hash, slots);
             let fingerprint = Fingerprint::of(scaled, bits, slots, Remainders::PLAIN);
-            prop_assert!(fingerprint.covers(hash) && fingerprint.is_of_a_hash());
+            prop_assert!(fingerprint.covers(hash) && fingerprint.has_some_hash());
             let hashes = fingerprint.hashes();
             prop_assert!(hashes.contains(&hash));
             prop_assert!(fingerprint.covers(*hashes.start()) && fingerprint.covers(*hashes.end()));
@@ -405,20 +405,20 @@ mod tests {
         }
 
         #[test]
-        fn is_of_a_hash_agrees_with_checked_hashes(
+        fn has_some_hash_agrees_with_checked_hashes(
             quotient: u64, prefix: u128, slots in 1u64..1 << 48, bits in 0u32..=128
         ) {
             let prefix = prefix & high_bits_128(bits);
             let remainders = Remainders::PLAIN;
             let fingerprint =
                 Fingerprint { slots, quotient: quotient % slots, prefix, bits, remainders };
-            prop_assert_eq!(fingerprint.is_of_a_hash(), fingerprint.checked_hashes().is_some());
+            prop_assert_eq!(fingerprint.has_some_hash(), fingerprint.checked_hashes().is_some());
         }
 
         /// Looks for a hash at the first of the covered fractions that have the largest first 64
         /// bits.
         #[test]
-        fn is_of_a_hash_works_if_remainders_are_not_plain(
+        fn has_some_hash_works_if_remainders_are_not_plain(
             quotient: u64, prefix: u128, slots in 1u64..1 << 60, bits in 0u32..=128, mixed: [u8; 16]
         ) {
             let remainders = Remainders::from_bytes(mixed);
@@ -429,7 +429,7 @@ mod tests {
             let first = remainders.unmix(prefix | rest & u128::MAX << 64);
             let hash = first_hash_at(quotient, first, slots);
             let is_covered = hash.is_some_and(|hash| fingerprint.covers(hash));
-            prop_assert_eq!(fingerprint.is_of_a_hash(), is_covered);
+            prop_assert_eq!(fingerprint.has_some_hash(), is_covered);
         }
 
         #[test]

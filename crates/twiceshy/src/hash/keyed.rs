@@ -12,7 +12,7 @@ use zeroize::Zeroize;
 /// A pseudo-random function from bytes to [`struct@Hash`], keyed with a [`Secret`].
 ///
 /// It is safe against an attacker who chooses keys and sees answers. To anyone without the secret,
-/// hashes look random. So an attacker can't prepare colliding keys offline, and learns nothing
+/// hashes look random, so an attacker can't prepare colliding keys offline, and learns nothing
 /// about a hash from other hashes.
 ///
 /// # The function

@@ -23,16 +23,17 @@ use crate::{
 /// - The lists grow and shrink by themselves. Adding a key with a random hash fails only if memory
 ///   runs out, and changes nothing in that case. Removing a key never fails.
 /// - Hashes that aren't random may be refused with [`ListError::Uneven`], for example 30 adjacent
-///   pairs of a yes key and a no key that differ only in the last bit. The hashes of a [`Keyed`]
-///   list are random.
+///   pairs of a yes-list key and a no-list key that differ only in the last bit. The hashes of a
+///   [`Keyed`] list are random.
 ///
 /// # How it works
-/// The yes keys are the members of a [`QuotientFilter`], and the no keys are mistakes that stay
-/// repaired. Both lists are stored beside the filter in hash order, so all keys that could be
-/// confused with a fingerprint form one interval of each list. Adding a no key repairs it if the
-/// filter would answer "maybe". A new yes key gets an extension that distinguishes it from the no
-/// keys in its interval. Removing a key shortens the fingerprints that were longer because of it.
-/// So after every change, the filter equals the one that would be built from both lists.
+/// The yes-list keys are the members of a [`QuotientFilter`], and the no-list keys are mistakes
+/// that stay repaired. Both lists are stored beside the filter in hash order, so all keys that
+/// could be confused with a fingerprint form one interval of each list. Adding a no-list key
+/// repairs it if the filter would answer "maybe". A new yes-list key gets an extension that
+/// distinguishes it from the no-list keys in its interval. Removing a key shortens the fingerprints
+/// that were longer because of it. After every change, the filter equals the one that would be
+/// built from both lists.
 ///
 /// Lookups read only the filter, whose size is in the [plan](super::PlanDetails). The lists take
 /// about 18 bytes per key. In the design of Wen et al., *Adaptive Quotient Filters* (SIGMOD 2024),
@@ -60,8 +61,8 @@ pub struct YesNoList {
     no: OrderedHashes,
     /// The minimum size that the filter is planned for.
     size: ListSize,
-    /// Maximum number of yes keys. With more, the probability of "yes" for unlisted keys would be
-    /// too high.
+    /// Maximum number of yes-list keys. With more, the probability of "yes" for unlisted keys would
+    /// be too high.
     most: usize,
     /// Number of slots in use when the filter was built.
     fitted: u64,
@@ -69,14 +70,14 @@ pub struct YesNoList {
 }
 
 impl YesNoList {
-    /// Returns a builder that sets the error rate and, optionally, the size of the lists. Without a
-    /// size they start small and grow. [`build_from`](Builder::build_from) and
+    /// Returns a builder that sets the false-positive rate and, optionally, the size of the lists.
+    /// Without a size they start small and grow. [`build_from`](Builder::build_from) and
     /// [`build_keyed_from`](Builder::build_keyed_from) take the yes list and the no list.
     pub fn builder() -> Builder<Self> {
         Builder::default()
     }
 
-    /// Returns two empty lists with room for this many keys.
+    /// Returns two empty lists of the planned size.
     pub(super) fn empty(size: ListSize) -> Result<Self, BuildError> {
         let parameters = size.parameters()?;
         let filter = QuotientFilter::from_sorted(parameters, [] as [Hash; 0], [])?;
@@ -137,7 +138,7 @@ impl YesNoList {
         Ok(is_new)
     }
 
-    /// Inserts a new yes key into the filter.
+    /// Inserts a new yes-list key into the filter.
     fn insert_yes(&mut self, hash: Hash) -> Result<(), ListError> {
         if self.yes.len() > self.most || self.filter.load() >= PLANNED_LOAD {
             return self.rebuild(0);
@@ -186,8 +187,8 @@ impl YesNoList {
         was_there
     }
 
-    /// Removes a yes key from the filter. The other fingerprints keep their lengths, because the no
-    /// keys still need them.
+    /// Removes a yes-list key from the filter. The other fingerprints keep their lengths, because
+    /// the no-list keys still need them.
     fn take_out(&mut self, hash: Hash) {
         self.filter.remove_trusting(hash).expect("a key on the yes list is a member");
     }
@@ -196,7 +197,7 @@ impl YesNoList {
     pub fn remove_no(&mut self, hash: Hash) -> bool {
         let was_there = self.no.remove(hash);
         if was_there && self.filter.is_lengthened(hash) {
-            // Make fingerprints as short as the other no keys allow.
+            // Make fingerprints as short as the other no-list keys allow.
             let claim = self.filter.claim_near(hash);
             let near = |list: &OrderedHashes| list.range(claim.suspects()).collect::<Vec<Hash>>();
             let listing = Listing::new(near(&self.yes)).with_mistakes(near(&self.no));
@@ -216,7 +217,7 @@ impl YesNoList {
         }
     }
 
-    /// Rebuilds the filter from the lists, with room for more keys, and at least this many slots.
+    /// Rebuilds the filter from the lists, with room for more keys and at least `least_slots` slots.
     fn rebuild(&mut self, least_slots: u64) -> Result<(), ListError> {
         let more = |len: usize| len + len / 4 + 16;
         let size = self.size.at_least(more(self.yes.len()), more(self.no.len()));
@@ -281,10 +282,10 @@ impl YesNoList {
         self.yes.is_empty()
     }
 
-    /// Returns the number of keys, memory use, load and expected error.
+    /// Returns the number of keys, memory use, load and expected false-positive rate.
     ///
     /// Members are the keys on the yes list. Repairs count the times that a fingerprint had to be
-    /// lengthened for a no key, when that key or a yes key was added.
+    /// lengthened for a no-list key, when that key or a yes-list key was added.
     pub fn stats(&self) -> Stats {
         let filter = self.filter.stats();
         let parts = size_of_val(&self.filter) + size_of_val(&self.yes) + size_of_val(&self.no);
@@ -316,7 +317,7 @@ impl YesNoList {
             return invalid("the filter doesn't match the lists".into());
         }
         if self.yes.len() > self.most {
-            return invalid(format!("{} yes keys are too many for the rate", self.yes.len()));
+            return invalid(format!("{} yes-list keys are too many for the rate", self.yes.len()));
         }
         Ok(())
     }

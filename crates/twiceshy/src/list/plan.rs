@@ -21,15 +21,15 @@ const LEAST_CAPACITY: usize = 16;
 /// lookups don't read the lists.
 ///
 /// # How it is computed
-/// Let there be n yes keys and m no keys in s slots, with digits of r bits. A no key shares the
-/// quotient and d more digits with a given yes key with probability 2^-rd/s. In that case the yes
-/// key needs one more digit. So its extension has Σ 1 − exp(−m/s · 2^-rd) digits on average, where
-/// the sum runs over d ≥ 1, and s = (n + extensions)/0.95. The plan takes the r with the smallest
-/// table that keeps the requested false-positive rate for unlisted keys.
+/// Let there be n yes-list keys and m no-list keys in s slots, with digits of r bits. A no-list key
+/// shares the quotient and d more digits with a given yes-list key with probability 2^-rd/s. In that
+/// case the yes-list key needs one more digit, so its extension has Σ 1 − exp(−m/s · 2^-rd) digits
+/// on average. The sum runs over d ≥ 1, and s = (n + extensions)/0.95. The plan takes the r with the
+/// smallest table that keeps the requested false-positive rate for unlisted keys.
 ///
 /// # Examples
-/// Bits per yes key for a million yes keys at a false-positive rate of 1/256, with 1/64, 1 and 64
-/// no keys per yes key:
+/// Bits per yes-list key for a million yes-list keys at a false-positive rate of 1/256, with 1/64, 1
+/// and 64 no-list keys per yes-list key:
 ///
 /// ```
 /// use twiceshy::YesNoList;
@@ -57,7 +57,7 @@ pub struct PlanDetails {
 impl sealed::Sealed for YesNoList {}
 
 impl Plannable for YesNoList {
-    /// The number of no keys.
+    /// The number of no-list keys.
     type Options = Option<usize>;
     type Details = PlanDetails;
     const CAPACITY: Option<usize> = Some(LEAST_CAPACITY);
@@ -81,8 +81,8 @@ impl Buildable for YesNoList {
 }
 
 impl Builder<YesNoList> {
-    /// Sets the number of no keys that the filter is planned for. The filter grows if there are
-    /// more.
+    /// Sets the number of no-list keys that the filter is planned for. The filter grows if there
+    /// are more.
     #[must_use]
     pub fn no_capacity(mut self, keys: usize) -> Self {
         self.options = Some(keys);
@@ -99,7 +99,7 @@ pub(super) struct ListSize {
 }
 
 impl ListSize {
-    /// Returns a size for at least this many keys.
+    /// Returns a size for at least `yes` and `no` keys.
     pub(super) fn at_least(self, yes: usize, no: usize) -> Self {
         Self { yes: self.yes.max(yes), no: self.no.max(no), ..self }
     }
@@ -140,7 +140,7 @@ impl ListSize {
         })
     }
 
-    /// Returns the maximum number of yes keys that a filter can hold at this rate.
+    /// Returns the maximum number of yes-list keys that a filter can hold at this rate.
     pub(super) fn most_yes_keys(self, parameters: Parameters) -> usize {
         let all = parameters.slots as f64 * f64::from(parameters.remainder_bits).exp2();
         (all * -(-self.rate).ln_1p()).round() as usize

@@ -119,7 +119,7 @@ impl<'a> Listing<'a> {
 
     /// Allows a repair to drop ghosts, like [`dropping_ghosts`](Self::dropping_ghosts). In a
     /// quotient filter, a ghost that has its fingerprint to itself leaves a *tombstone*: its
-    /// fingerprint with a count of zero. So the filter still shows that something
+    /// fingerprint with a count of zero. This way, the filter still shows that something
     /// [was repaired](crate::QuotientFilter::has_repairs_near) there. If there is no room for the
     /// tombstone, the repair fails, and the filter is unchanged. Other filters drop the ghost.
     ///

@@ -31,7 +31,7 @@ pub struct OrderedHashes {
 /// one.
 const MOST: usize = 512;
 
-/// Two adjacent chunks are merged if they have at most this many hashes together, or if one is
+/// Two adjacent chunks are merged if they have at most `FEW` hashes together, or if one is
 /// empty.
 const FEW: usize = MOST / 2;
 

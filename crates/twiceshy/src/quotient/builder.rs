@@ -42,7 +42,7 @@ pub(crate) fn expected_rate(density: f64, remainder_bits: u32) -> f64 {
     -(-density * f64::from(remainder_bits).exp2().recip()).exp_m1()
 }
 
-/// Returns the expected number of slots that the repairs of this many mistakes take. A mistake
+/// Returns the expected number of slots that the repairs of `mistakes` mistakes take. A mistake
 /// collides with at least one member, and each of these members needs at least one digit.
 pub(crate) fn extension_slots(mistakes: usize, bits: u32) -> u64 {
     let collision = f64::from(bits).exp2().recip();
@@ -186,7 +186,7 @@ impl Builder<QuotientFilter> {
         Some(Plan::new(capacity, (slots, bits), rate, bytes, details))
     }
 
-    /// Plans the smallest table that has room for this many members, and in which `extended`
+    /// Plans the smallest table that has room for `capacity` members, and in which `extended`
     /// extension slots are used from the start. Wider remainders need fewer slots for the same
     /// rate, but never fewer than the load allows.
     fn plan_extended(&self, capacity: usize, extended: u64) -> Option<Plan<PlanDetails>> {

@@ -104,7 +104,7 @@ impl QuotientFilter {
     /// its mistakes from those of this filter, except that they share a member's quotient. A
     /// mistake that isn't listed comes back with a probability of about (1 + α)·2^-r at load α,
     /// where r is the number of bits in a remainder; a random query is a mistake with probability
-    /// α·2^-r. So memory stays bounded, whatever the queries are.
+    /// α·2^-r, so memory stays bounded, whatever the queries are.
     ///
     /// Members keep their values. The new filter can't be [doubled](Self::doubled), so it returns
     /// [`Full`](crate::error::InsertError::Full) when all its slots are used, even if this filter
@@ -143,7 +143,7 @@ impl QuotientFilter {
     /// aren't plain.
     ///
     /// Hashes come in order of their quotients, but within a quotient, their fractions are in a
-    /// different order. So this collects the members and mistakes of one quotient at a time.
+    /// different order, so this collects the members and mistakes of one quotient at a time.
     fn write_mixed(
         &mut self,
         members: impl Iterator<Item = Result<Member, BuildError>>,
@@ -337,7 +337,7 @@ pub(super) struct EntryWriter<'a> {
     pub(super) waiting: Vec<(u64, u64)>,
 }
 
-/// Number of entries that are written at once: large enough to pay off, and small enough to stay in
+/// Number of entries that are written together: large enough to pay off, and small enough to stay in
 /// the first-level cache.
 const BATCH: usize = 256;
 

@@ -62,7 +62,7 @@ impl Entry {
 }
 
 impl Spelling {
-    /// Returns the number to store, or `None` for one member with the value 0.
+    /// Encodes count and value as one number; `None` stands for one member with value 0.
     fn number(self, count: u64, value: u64) -> Option<u64> {
         let (number, usual) = (count << self.value_bits | value, 1 << self.value_bits);
         (number != usual).then(|| number - u64::from(number > usual))

@@ -1,7 +1,7 @@
 //! Grows a filter, using only its fingerprints.
 //!
 //! Doubling the slots moves the highest bit of each remainder to its quotient, so remainders must
-//! be plain. The slots keep their width. So the digits of the extensions stay as they are, and
+//! be plain. The slots keep their width, so the digits of the extensions stay as they are, and
 //! every repair is kept. After a doubling, one more bit in the first slot of each entry is unused.
 
 use super::edit::Refused;

@@ -12,8 +12,8 @@ use crate::table::{Inserted, Place, Spot, TableFull, Widths};
 use crate::{Claim, Hash, Listing};
 
 impl QuotientFilter {
-    /// Inserts a member. A member that is inserted twice counts twice and has to be removed twice.
-    /// So don't insert a key again when a store overwrites it.
+    /// Inserts a member. A member that is inserted twice counts twice and has to be removed twice,
+    /// so don't insert a key again when a store overwrites it.
     ///
     /// # Errors
     /// [`InsertError::Full`] if there is no slot for it, or [`InsertError::Uncountable`] if 2^40

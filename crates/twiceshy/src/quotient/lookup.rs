@@ -124,7 +124,8 @@ impl Shared {
 }
 
 kept! {
-    /// Looks up a hash in one cache line, and [more closely](LookClosely) if that doesn't decide.
+    /// Looks up a hash in one cache line, and falls back to [`LookClosely`] if that is
+    /// inconclusive.
     pub(super) struct Contains<'a>(shared: &'a Shared);
 
     fn run(hash: Hash) -> bool => Widths, |machine| {
@@ -142,7 +143,7 @@ kept! {
 }
 
 kept! {
-    /// Looks up a hash in two cache lines, and walks through the run if these don't decide.
+    /// Looks up a hash in two cache lines, and walks through the run if they are inconclusive.
     pub(super) struct LookClosely<'a>(shared: &'a Shared);
 
     fn run(hash: Hash) -> bool => Widths, |machine| {

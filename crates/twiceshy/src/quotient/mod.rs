@@ -126,7 +126,7 @@ pub struct QuotientFilter {
     // The rest is the writer's state, which lookups don't see.
     usage: Usage,
     /// Versions for claims. [`check`](Self::check) reads one after the lookup, and the caller lists
-    /// the members after that. So a change that the listing misses makes the claim stale.
+    /// the members after that, so a change that the listing misses makes the claim stale.
     versions: Versions,
     pub(crate) tally: Tally,
     insert: Kept<Insert<'static>>,

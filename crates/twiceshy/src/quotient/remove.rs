@@ -67,7 +67,7 @@ impl QuotientFilter {
     /// fingerprint with a count of zero. A tombstone covers no query. It takes slots until the
     /// filter is rebuilt from its members, or until [`remove`](Self::remove) is called near it with
     /// listed mistakes. A fingerprint without an extension leaves nothing, because no mistake near
-    /// it is repaired. So a repair stays visible: see [`has_repairs_near`](Self::has_repairs_near).
+    /// it is repaired. A repair therefore stays visible: see [`has_repairs_near`](Self::has_repairs_near).
     ///
     /// # Errors
     /// The same as for [`remove`](Self::remove), or [`RemoveError::Full`], because a tombstone

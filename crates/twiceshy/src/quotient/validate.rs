@@ -81,11 +81,11 @@ impl QuotientFilter {
             return Err(Invalid(format!("the entry at {start} is not well-formed")));
         };
         let fingerprint = entry.fingerprint;
-        // The stored digits must be bits of a hash. So no bit may be set above the width of a
+        // The stored digits must be bits of a hash, so no bit may be set above the width of a
         // remainder, or after the last bit of a hash.
         let mut digits = self.shared.digits.of(fingerprint).zip(start..);
         let is_spelt = digits.all(|(digit, slot)| digit == self.shared.table.value(slot));
-        if !is_spelt || !fingerprint.is_of_a_hash() {
+        if !is_spelt || !fingerprint.has_some_hash() {
             return Err(Invalid(format!("no hash has {fingerprint:?}")));
         }
         match before {

@@ -33,7 +33,7 @@ impl Piece {
 ///
 /// A member is in one of the boxes that cover it. If several of them contain its memento, it is
 /// unknown which one is the member's, but that doesn't matter. Two intervals of hashes are either
-/// disjoint or one contains the other. So removing the member from the covering box with the
+/// disjoint or one contains the other, so removing the member from the covering box with the
 /// longest fingerprint leaves enough mementos for the other members.
 #[derive(Clone)]
 pub(super) struct Boxes {

@@ -2,7 +2,7 @@
 //!
 //! Boxes that are inserted later have all bits of their remainders. This limits the false-positive
 //! rate, because half of the boxes have age 0, a quarter age 1, and so on. A box without remainder
-//! bits must be rebuilt from its members. So the caller *lists* the members of its quotient, which
+//! bits must be rebuilt from its members, so the caller *lists* the members of its quotient, which
 //! are few.
 
 use super::account::Account;

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 /// A filter's rate holds for ranges of up to
 /// [`longest_range`](crate::builder::Builder::longest_range) *numbers*, at most 2^20. For longer
 /// ranges the rate of false positives grows with the length, and soon the answer is always "maybe".
-/// So the numbers should be as coarse as your ranges allow:
+/// Therefore the numbers should be as coarse as your ranges allow:
 ///
 /// - Consecutive integers and IP addresses have consecutive numbers, so ranges of up to 2^20 of
 ///   them work.

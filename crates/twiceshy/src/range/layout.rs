@@ -32,7 +32,7 @@ pub(super) const MOST_MEMENTO_BITS: u32 = 20;
 pub struct RangeBox {
     /// The first bits of the hashes of the members' partitions.
     pub fingerprint: Fingerprint,
-    /// Number of doublings since the box was written. Its remainder is shorter by this many bits.
+    /// Number of doublings since the box was written. Its remainder is shorter by `age` bits.
     pub age: u32,
     /// The members' positions in their partitions, in order. There is at least one, and each
     /// occurs as often as it was inserted.
@@ -49,7 +49,7 @@ pub(super) struct Spelling {
 }
 
 impl Spelling {
-    /// Returns the layout for a table of this many slots, and remainders of this many bits.
+    /// Returns the layout for a table of `slots` slots, and remainders of `remainder` bits.
     pub(super) fn new(slots: u64, remainder: u32, memento_bits: u32, has_ages: bool) -> Self {
         let width = remainder + u32::from(has_ages) + memento_bits;
         Self { digits: Digits::plain(slots, remainder, width), memento_bits, has_ages }
@@ -155,7 +155,7 @@ impl Spelling {
         Cells { spelling: self, slots, bits: 0, count: 0 }
     }
 
-    /// Returns the number of slots that this many cells take.
+    /// Returns the number of slots that `cells` cells take.
     pub(super) fn slots_of_cells(self, cells: u64) -> u64 {
         (cells * u64::from(self.memento_bits + 1)).div_ceil(self.digits.width.into())
     }

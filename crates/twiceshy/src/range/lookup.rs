@@ -12,7 +12,7 @@ use crate::hash::Scaled;
 use crate::table::{Budget, Evidence, Kind, Place, RangeWidths, Slot, Wanted, Window};
 use core::ops::{Bound, RangeBounds, RangeInclusive};
 
-/// Number of ranges that are converted to pieces at once. Operations on pieces don't depend on the
+/// Number of ranges that are converted to pieces together. Operations on pieces don't depend on the
 /// type of the keys, so they are compiled only in this crate.
 const CHUNK: usize = 128;
 

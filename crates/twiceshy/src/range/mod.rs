@@ -35,8 +35,8 @@ use crate::{Hash, Secret, Stats};
 use boxes::{Boxes, Shared, Spot};
 use core::fmt;
 
-/// Maximum number of partitions in a lookup. For a longer range, the answer is "maybe" at once,
-/// because a lookup would take milliseconds.
+/// Maximum number of partitions in a lookup. For a longer range, the answer is "maybe" without a
+/// lookup, because that would take milliseconds.
 const MOST_PARTITIONS: u128 = 1 << 16;
 
 /// Maximum number of partitions in a repaired range. A longer range is not repaired, because many
@@ -136,7 +136,7 @@ pub struct Details {
 }
 
 impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
-    /// Returns a builder that sets the filter's error rate and size.
+    /// Returns a builder that sets the filter's false-positive rate and size.
     pub fn builder() -> Builder<Self> {
         Builder::default()
     }
@@ -152,7 +152,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
         if ADAPTIVE { slots } else { 1 }
     }
 
-    /// Returns the memory of a filter with this many slots, besides its table.
+    /// Returns the memory of a filter with `slots` slots, excluding its table.
     fn bytes_beside_table(slots: u64) -> u64 {
         size_of::<Self>() as u64 + Versions::bytes_for(Self::versioned_slots(slots))
     }
@@ -182,8 +182,8 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
         self.boxes.load()
     }
 
-    /// Returns the filter's number of members, memory use, load and expected error. The expected
-    /// error is that of a range of the [longest length](Details::longest_range) that touches two
+    /// Returns the filter's number of members, memory use, load and expected false-positive rate.
+    /// The rate is that of a range of the [longest length](Details::longest_range) that touches two
     /// partitions.
     pub fn stats(&self) -> Stats {
         let Shared { table, spelling, .. } = &self.boxes.shared;

@@ -34,7 +34,7 @@ impl Boxes {
                 else {
                     return Err(Invalid(format!("the box at {start} is malformed")));
                 };
-                if !fingerprint.is_of_a_hash() {
+                if !fingerprint.has_some_hash() {
                     return Err(Invalid(format!("no hash has the fingerprint {fingerprint:?}")));
                 }
                 if age > self.oldest {

@@ -67,8 +67,8 @@
 //! | 24 | 4 | bits per remainder | bits per remainder, *r* | bits per remainder: 1 to 55 | bits per remainder and per slot, *w* |
 //! | 28 | 4 | bits per slot, *w* | bits per slot: *r* + *m*, plus one if boxes have ages | log₂ of the quotients per group: 0 to 9 | code bits per 64 slots, *c*: 8 to 120 |
 //! | 32 | 4 | bits per value | bits per memento, *m*: at most 20, and fewer than the bits of a key | low bits of a seed that are stored verbatim: at most 20 | probability that a symbol is 0, or that a selector ends, in units of 2^-16: 2^15 to 2^16 - 1 |
-//! | 40 | 8 | members, each counted as often as it was inserted | members | yes keys | members, which are also the used slots |
-//! | 48 | 8 | used slots that are not the first of their entry | 4 bytes: bits per key, [`RangeKey::BITS`]; 4 bytes: highest age that a box may have, at most *r*, and 0 without ages | no keys | repairs that were forgotten |
+//! | 40 | 8 | members, each counted as often as it was inserted | members | yes-list keys | members, which are also the used slots |
+//! | 48 | 8 | used slots that are not the first of their entry | 4 bytes: bits per key, [`RangeKey::BITS`]; 4 bytes: highest age that a box may have, at most *r*, and 0 without ages | no-list keys | repairs that were forgotten |
 //! | 56 | 8 | used slots | used slots | fingerprints | mistakes that were known when the filter was built, but had no room for a repair |
 //! | 64 | 8 | repairs | repairs; 0 for a plain filter | the requested rate, a 64-bit floating-point number | repairs |
 //! | 88 | 8 | load at which the filter doubles automatically, a 64-bit floating-point number, or 0 | | 4 bytes: the user's label | |
@@ -104,12 +104,12 @@
 //! | 0 | 8 | "\x89TWSHB\r\n" | "\x89TWSHD\r\n" |
 //! | 16 | 8 | hashes in the last level | |
 //! | 24 | 4 | levels, without the last one: 1 to 16 | |
-//! | 40 | 8 | members | yes keys |
-//! | 48 | 8 | upper bound on the number of ghosts | no keys |
+//! | 40 | 8 | members | yes-list keys |
+//! | 48 | 8 | upper bound on the number of ghosts | no-list keys |
 //! | 56 | 8 | removed members whose space only a rebuild can free | repairs |
 //! | 64 | 8 | repairs | the requested rate, a 64-bit floating-point number |
 //! | 88 | 8 | planned repairs | |
-//! | table | | the snapshot of the quotient filter that holds the dead cells (`src/bloom/dead.rs`); for each level, one line and its bits (`src/bloom/level.rs`); the hashes of the last level, in order | the hashes of the yes keys, and then those of the no keys, both in order |
+//! | table | | the snapshot of the quotient filter that holds the dead cells (`src/bloom/dead.rs`); for each level, one line and its bits (`src/bloom/level.rs`); the hashes of the last level, in order | the hashes of the yes-list keys, and then those of the no-list keys, both in order |
 //!
 //! The line of a level has the cells per function, the functions, the members that it has room for,
 //! and the members that were written, in 8 bytes each, and then the two keys of its hash functions,

@@ -338,7 +338,7 @@ impl Geometry {
     }
 }
 
-/// Compares all slots of a window at once.
+/// Compares all slots of a window in parallel.
 impl Geometry {
     /// Returns which slots of a window are equal to `value`, one bit per slot. Bits above the
     /// lowest set one may be wrong.

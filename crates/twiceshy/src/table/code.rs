@@ -14,7 +14,7 @@ use crate::bits::machine::Machine;
 use crate::bits::word::low_bits;
 use core::ops::Range;
 
-/// Maximum number of bits of a code that are read or written at once.
+/// Maximum number of bits of a code that are read or written in one step.
 const STEP: u32 = 56;
 
 impl QuotientTable {

@@ -70,7 +70,7 @@ impl Editor<'_> {
     /// run's last entries. If so, the run end moves to the entry before them; if there is none, the
     /// run is removed.
     ///
-    /// Until they are closed, the slots are marked as extensions. So the run's end is correct after
+    /// Until they are closed, the slots are marked as extensions, so the run's end is correct after
     /// each step, and that is all that closing a slot relies on.
     fn take_away<M: Machine>(
         &mut self,

@@ -13,7 +13,7 @@
 //!    `start(q) = max(q, end of the last run before q)`.
 //! 2. `occupied[q]` is set exactly if quotient `q` has a run.
 //! 3. Every run begins with a remainder. Exactly one remainder per run has its `runend` bit set:
-//!    the last one. (The extension slots of that entry follow it. So a run ends before the first
+//!    the last one. (The extension slots of that entry follow it, so a run ends before the first
 //!    slot after its run end that isn't an extension.)
 //! 4. The two bits (runend, extension) of a used slot give its kind: (·, 0) is a remainder, (0, 1)
 //!    an extension, (1, 1) a counter. So a run end is always a set `runend` bit *whose `extension`

@@ -1,13 +1,13 @@
 //! Locates a run in one block by rank and select, and compares its slots with a value.
 //!
-//! The runs of a block's quotients follow each other, starting after the block's spill. So the run
+//! The runs of a block's quotients follow each other, starting after the block's spill, so the run
 //! of the block's `k`-th occupied quotient ends at the `k`-th run end after the spill. To find it,
 //! count the occupied bits before the quotient (rank), then find the run end with that number
 //! (select).
 //!
 //! The block of the quotient decides most lookups. With 9-bit slots at 90 % load, it decides 93 %
 //! of the lookups of absent keys and 85 % of the lookups of members. The code compares all of the
-//! run's slots with the wanted value at once: it XORs a window of packed slots with a word that
+//! run's slots with the wanted value in parallel: it XORs a window of packed slots with a word that
 //! repeats the value. A slot of the result is zero exactly where the two are equal. Nothing here
 //! branches on the line's content, because a mispredicted branch discards the later lookups that
 //! the processor has already begun.

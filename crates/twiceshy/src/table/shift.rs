@@ -27,7 +27,7 @@ pub(super) struct Planes {
 impl Editor<'_> {
     /// Moves the slots from `first` to `unused` up by one, and puts `slot` before them.
     ///
-    /// All runs from that of the quotient at `home` up to `unused` then end one slot later. So the
+    /// All runs from that of the quotient at `home` up to `unused` then end one slot later, so the
     /// spill of each block after that of `home`, up to the block of `unused`, grows by one.
     #[inline(always)]
     pub(super) fn insert_slot<M: Machine, const SHAPE: u32>(

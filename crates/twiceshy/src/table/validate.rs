@@ -86,7 +86,7 @@ impl QuotientTable {
         Ok(())
     }
 
-    /// Checks a plain block and the runs of its quotients all at once. A plain block has only
+    /// Checks a plain block and the runs of its quotients in one step. A plain block has only
     /// remainders, and its runs end in it or in the next block. For slots in the next block, checks
     /// only their number. Returns `None` if the block isn't plain, or if anything is wrong.
     #[inline(always)]
@@ -131,7 +131,7 @@ impl QuotientTable {
         let (this, that) = (geometry.slot(view, last), geometry.slot(next, 0));
         rising = rising & low_bits(last) | u64::from(this < that) << last;
         nonzero = nonzero & low_bits(last) | u64::from(this != 0) << last;
-        // A run can end only in a used slot. So there are never more ends than runs.
+        // A run can end only in a used slot, so there are never more ends than runs.
         let used = lanes & !unused;
         let wrong = used & !run_ends & !rising | unused & (nonzero | ends);
         if wrong | high != 0 || this > low_bits(remainder_bits) {

@@ -1,6 +1,6 @@
 //! Builds filters in one pass from members and mistakes, both in hash order.
 //!
-//! A code contains only the members of one block, and a block is an interval of hashes. So each
+//! A code contains only the members of one block, and a block is an interval of hashes, so each
 //! block is encoded as soon as its members and mistakes are known. Every member gets the first
 //! level at which it covers no mistake of its quotient. If the code has no room for these levels,
 //! members are reset to level 0, beginning with those that bring back the fewest mistakes.

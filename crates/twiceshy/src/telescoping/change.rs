@@ -189,7 +189,7 @@ impl<S: CodedScheme> CodedFilter<S> {
     }
 }
 
-/// One in this many forgotten repairs is chosen at random. Otherwise, the filter forgets the repair
+/// One in `ANY_ONCE_IN` forgotten repairs is chosen at random. Otherwise, the filter forgets the repair
 /// that takes the most room.
 const ANY_ONCE_IN: u64 = 4;
 

@@ -2,7 +2,7 @@
 //!
 //! A code is a number below 2^bits. Every decision splits the current interval of numbers in two
 //! parts, the lower for "no" and the upper for "yes", in proportion to the probabilities of "no"
-//! and "yes". The code is the smallest number of the final interval. So a "no" doesn't change the
+//! and "yes". The code is the smallest number of the final interval, so a "no" doesn't change the
 //! code, and the code is 0 if all decisions are "no". When the current interval starts at the code,
 //! all remaining decisions are "no" and need not be decoded.
 //!

@@ -163,7 +163,7 @@ struct Begun {
 }
 
 kept! {
-    /// Looks up a hash in one line, and [more closely](LookClosely) if that is not enough. The
+    /// Looks up a hash in one line, and falls back to [`LookClosely`] if that is inconclusive. The
     /// variant with `CODED` handles lines whose repairs changed slots. The variant without `CODED`
     /// calls it for such lines, so that its own code stays short.
     pub(super) struct Contains<'a, S: Scheme; const CODED: bool>(shared: &'a Shared<S>);
@@ -192,7 +192,7 @@ kept! {
 }
 
 kept! {
-    /// Looks up a hash that one line doesn't decide. If the whole run is in the line of its home,
+    /// Looks up a hash if one line was inconclusive. If the whole run is in the line of its home,
     /// decodes the code. Otherwise looks at two lines, and walks through the run if that is not
     /// enough.
     pub(super) struct LookClosely<'a, S: Scheme>(shared: &'a Shared<S>);

@@ -1,6 +1,6 @@
 //! Matches the members of a run with its entries.
 //!
-//! An entry may cover several members, and several entries may cover a member. So taking the first
+//! An entry may cover several members, and several entries may cover a member, so taking the first
 //! entry that covers a member may leave no entry for another one. If the given members are exactly
 //! those of the run, there is a perfect matching, and augmenting paths find it.
 //!
@@ -39,7 +39,7 @@ struct Matching<C> {
 }
 
 impl<C: Fn(usize, usize) -> bool> Matching<C> {
-    /// Finds entries for at most this many copies of a member, if necessary by moving other members
+    /// Finds entries for at most `copies` copies of a member, if necessary by moving other members
     /// to entries that aren't `tried` yet. Returns the number of copies that got an entry.
     ///
     /// The recursion visits each kind of entry at most once per path. Two adjacent kinds on a path

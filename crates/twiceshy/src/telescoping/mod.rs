@@ -5,7 +5,7 @@
 //!
 //! # Layout
 //! The code of a block covers all entries whose home is in the block, in the order of their runs,
-//! wherever the entries are stored (`table/mod.rs`). So an insert changes at most one code, that of
+//! wherever the entries are stored (`table/mod.rs`), so an insert changes at most one code, that of
 //! the new entry's home block, by inserting the symbol 0. To rewrite a code, the filter needs only
 //! the members whose hashes lie in the interval of the block's quotients.
 //!
@@ -157,7 +157,7 @@ pub type ExtensionFilter = CodedFilter<Extensions>;
 ///
 /// To repair a mistake, an adaptive filter needs a list of the members near it. If nobody can list
 /// them, or if queries are not repeated, use this filter. It has no room for repairs, so it is
-/// smaller than a [`TelescopingFilter`] with the same error rate, and a little faster. Its mistakes
+/// smaller than a [`TelescopingFilter`] with the same rate, and a little faster. Its mistakes
 /// stay: an attacker who finds a few can repeat them as often as they like.
 ///
 /// It has no `check`, no `adapt` and no `remove`. Use
@@ -253,7 +253,7 @@ pub struct Details {
 }
 
 impl<S: Scheme> CodedFilter<S> {
-    /// Returns a builder that sets the filter's error rate and size.
+    /// Returns a builder that sets the filter's false-positive rate and size.
     pub fn builder() -> Builder<Self> {
         Builder::default()
     }
@@ -270,7 +270,7 @@ impl<S: Scheme> CodedFilter<S> {
         self.shared.table.slots()
     }
 
-    /// Returns the filter's number of members, memory use, load and expected error.
+    /// Returns the filter's number of members, memory use, load and expected false-positive rate.
     pub fn stats(&self) -> Stats {
         let load = self.load();
         Stats {

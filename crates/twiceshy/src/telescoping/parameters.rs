@@ -64,7 +64,7 @@ impl Parameters {
     }
 }
 
-/// The counters of a filter, besides the number of entries.
+/// The counters of a filter, except for the number of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CodedTally {
     /// Number of mistakes that were repaired.

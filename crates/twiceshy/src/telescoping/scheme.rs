@@ -1,7 +1,7 @@
 //! The *symbol* of an entry in a code, and its meaning for the slot.
 //!
 //! A symbol contains the *level* of an entry. The level is 0 at first, and repairs raise it. The
-//! level and the hash of a member determine the value of its slot, and the symbol. So an entry
+//! level and the hash of a member determine the value of its slot, and the symbol, so an entry
 //! covers a hash if the hash gives the same value and symbol at the entry's level.
 
 use super::coder::{Decoder, Encoder, Long, Middle, Odds, Short, Word};
@@ -113,7 +113,7 @@ pub(crate) trait Scheme: Copy + core::fmt::Debug + Send + Sync + 'static {
 }
 
 impl<S: Scheme> Coding<S> {
-    /// Returns the coding of a filter whose codes have this many bits per entry.
+    /// Returns the coding of a filter whose codes have `bits_per_entry` bits per entry.
     pub(super) fn new(digits: Digits, bits_per_entry: f64) -> Self {
         let Digits { slots, remainder: remainder_bits, .. } = digits;
         let fresh = 128 - (u64::BITS - (slots - 1).leading_zeros());
@@ -232,7 +232,7 @@ impl CodedScheme for Extensions {}
 /// The symbol counts the replacements.
 ///
 /// All entries are equally likely to be repaired. If every query recurs, a selector grows until no
-/// query collides with it, and the probability of a collision is the same each time. So selectors
+/// query collides with it, and the probability of a collision is the same each time, so selectors
 /// are coded as if P(k + 1 or more | k or more) was the same for all k. This probability is chosen
 /// so that the expected size fills a code.
 #[derive(Clone, Copy, Debug)]

@@ -400,7 +400,7 @@ fn impossible_filters_are_refused() {
 }
 
 #[test]
-fn slots_take_about_three_bits_besides_the_remainder() {
+fn slots_take_about_three_bits_more_than_the_remainder() {
     let filter = TelescopingFilter::builder().slots(1 << 16).remainder_bits(8).build().unwrap();
     let bits = filter.shared.table.bytes() as f64 * 8.0 / f64::from(1 << 16);
     // This includes the tail of the table, which holds runs that are pushed past its end.

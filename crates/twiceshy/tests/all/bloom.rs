@@ -151,8 +151,8 @@ fn share_of_mistakes_among_an_attackers_queries_is_at_most_the_rate() {
 
 /// Plays the same game across rebuilds. The attacker knows every earlier mistake, and replays all
 /// of them after each rebuild. Only the first of the k functions stays the same, so a mistake
-/// occurs again with probability ε^(1 − 1/k). A mistake that occurred again is not more likely to
-/// do so once more.
+/// recurs with probability ε^(1 − 1/k). A mistake that has recurred is not more likely to recur
+/// again.
 #[test]
 fn replayed_mistakes_recur_at_the_documented_rate() {
     const CAPACITY: usize = 20_000;

@@ -118,7 +118,7 @@ fn key_on_both_lists_is_refused_with_its_position() {
 }
 
 #[test]
-fn key_listed_twice_is_a_member_once() {
+fn duplicate_keys_count_once() {
     let twice = (0..1000_u64).chain(0..1000);
     let list = builder().build_keyed_from::<u64>(twice, [5000]).unwrap();
     assert_eq!(list.len(), 1000);

@@ -236,7 +236,7 @@ fn batches_agree_with_single_operations() {
 /// Two threads have removed one member each from the store, but not yet from the filter. Removing
 /// with a list can never succeed for either thread, but removing without a list does.
 #[test]
-fn two_threads_can_remove_neighbours_only_without_a_list() {
+fn concurrent_removals_of_neighbours_need_remove_trusting() {
     let filter = builder().remainder_bits(6).slots(64).shards(2).build_concurrent().unwrap();
     let [one, other] = [1u128, 2].map(Hash::from_u128);
     filter.insert_each(&[one, other]).unwrap();

@@ -66,7 +66,7 @@ fn removing_keys_frees_space() {
     (0..20_000).for_each(|key| assert!(list.add_no(&(1 << 30 | key)).unwrap()));
     let full = sizes(list.filter());
     assert!(list.stats().repairs > 100 && full.2 > 100, "{full:?}");
-    // Removing a no key frees the extensions that it needed.
+    // Removing a no-list key frees the extensions that it needed.
     (0..20_000).for_each(|key| assert!(list.remove_no(&(1 << 30 | key))));
     let yes_only = sizes(list.filter());
     list.filter().validate().unwrap();

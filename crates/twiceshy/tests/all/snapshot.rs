@@ -618,7 +618,7 @@ fn secrets_are_saved_only_on_request() {
 
 /// A filter of hashes has no secret.
 #[test]
-fn filter_restored_unkeyed_accepts_any_secret() {
+fn filter_of_hashes_accepts_any_secret_after_restoring() {
     let mut keyed = QuotientFilter::builder().capacity(100).build_keyed::<u64>().unwrap();
     keyed.insert(&7).unwrap();
     let secret = || keyed.secret().clone();

@@ -6,7 +6,7 @@ use crate::invalid::{at_least_one, share};
 use crate::random::{Random, random};
 
 /// The replaying attacker of the adaptive quotient filter's evaluation (§6.4): it queries random
-/// keys, notes which ones went to the disk, and repeats those among other clients' queries.
+/// keys, notes which ones caused a disk read, and repeats those among other clients' queries.
 ///
 /// It replays them in turn, so a cache doesn't help the store unless it holds the whole collection.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Attackers that choose queries by the answers to earlier ones.
+//! Attackers that choose each query based on earlier answers.
 //!
 //! They treat the store as a black box. They know neither members nor secrets, only what a client
 //! of a store can see: whether a key was found, and what the query cost (see [`Reply`]). If a query

@@ -62,7 +62,7 @@ pub struct Judge {
     slow: u64,
 }
 
-/// A query that costs more than this many times the median has read the disk.
+/// A query that costs more than `FACTOR` times the median has read the disk.
 const FACTOR: u64 = 4;
 
 impl Judge {

@@ -43,7 +43,7 @@ impl Default for ChurnConfig {
     }
 }
 
-/// A stream of queries that is interrupted to replace many members at once. New members collide
+/// A stream of queries that is interrupted to replace many members. New members collide
 /// with frequent queries, and the filter loses what it learnt about the removed members.
 #[derive(Clone, Debug)]
 pub struct Churn<Q> {

@@ -50,7 +50,7 @@ pub struct Ranges<'a> {
     random: Random,
 }
 
-/// The iteration ends after this many ranges in a row that contain a member.
+/// Number of ranges in a row that contain a member, after which the iteration ends.
 const TRIES: u32 = 100_000;
 
 impl<'a> Ranges<'a> {

@@ -11,7 +11,7 @@ use crate::random::random;
 ///
 /// Uses rejection-inversion (Hörmann and Derflinger 1996): it draws a point under a curve that lies
 /// above the histogram, by inverting the curve's integral. In the rare case that the point isn't in
-/// the histogram, it rejects the point. So it takes constant memory and time for any universe, and
+/// the histogram, it rejects the point. It takes constant memory and time for any universe, and
 /// needs no truncated table. The formula of the integral avoids cancellation near the exponent 1.
 ///
 /// Floats have 53 bits. For large numbers they can't distinguish the curve from the histogram, but

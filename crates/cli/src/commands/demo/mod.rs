@@ -1,6 +1,6 @@
 //! `twiceshy demo`: measures the benefit of repairs on this machine.
 //!
-//! [`traffic`] generates queries, and [`run`] sends them to two stores in turns. A [`subject`] is
+//! [`traffic`] generates queries, and [`run`] sends them to two stores by turns. A [`subject`] is
 //! one of these stores. [`results`] has the measurements, and [`page`] shows them.
 
 mod page;
@@ -28,7 +28,7 @@ Examples:
 
 What the demo does:
   The demo creates two stores with the same keys and the same secret. One store repairs the mistakes
-  of its filter, the other does not. Both answer the same queries, in turns. There are three kinds of
+  of its filter, the other does not. Both answer the same queries, by turns. There are three kinds of
   traffic, with --queries queries each:
 
   skewed   popular keys are queried more often than others (Zipf's law with exponent 1.5), and one
@@ -83,7 +83,7 @@ impl Demo {
     fn print(&self, results: &Results, target: &Target, session: &mut Session) -> Result<Answer> {
         let output = &mut session.output;
         if target.is_special() {
-            // The page may have been written to the standard output, so print nothing else.
+            // The page may have been written to standard output, so print nothing else.
         } else if output.is_json() {
             output.json(&results.json(&self.out))?;
         } else {

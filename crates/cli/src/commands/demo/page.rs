@@ -83,7 +83,7 @@ const REPEATED: usize = 3;
 const WHAT: &str = "\
 Two stores on a disk have the same keys. Each has a filter in memory that recognises most absent \
 keys. For the others, the store reads the disk in vain. One store repairs its filter after such a \
-mistake, the other does not. Both stores answered the same queries, in turns.";
+mistake, the other does not. Both stores answered the same queries, by turns.";
 
 /// Returns a table that explains the kinds of traffic.
 fn kinds() -> Table {

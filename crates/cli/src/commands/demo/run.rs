@@ -1,4 +1,4 @@
-//! Sends the same queries to two stores in turns. Only one of the stores adapts.
+//! Sends the same queries to two stores by turns. Only one of the stores adapts.
 //!
 //! The turns are short, so that other work on the machine slows both stores alike.
 

@@ -7,7 +7,7 @@ use twiceshy_workloads::stream::Zipf;
 
 pub(super) const EXPONENT: f64 = 1.5;
 
-/// One query in this many asks for a present key.
+/// One query in `PRESENT` asks for a present key.
 pub(super) const PRESENT: u64 = 10;
 
 /// The share of the queries in the hostile traffic that come from the attacker.

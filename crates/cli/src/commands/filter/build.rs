@@ -24,10 +24,10 @@ Examples:
 
 The secret:
   Keys are hashed with a random secret, so that nobody can compute false positives in advance. By
-  default, the secret is saved in the filter. Only the owner may read this file, because anyone who
-  has it can test which keys are in the filter. To publish a filter that reveals only how many
-  keys it has, use --secret-file. The secret is then read from that file, or written to it if the
-  file does not exist. Checking keys then needs both files.
+  default, the secret is saved in the filter. The filter file is then readable only by its owner,
+  because anyone who has it can test which keys are in the filter. To publish a filter that reveals
+  only how many keys it has, use --secret-file. The secret is then read from that file, or written
+  to it if the file does not exist. Checking keys then needs both files.
 
 A key that occurs several times counts once. Building takes 16 to 32 bytes of memory per line.";
 
@@ -44,7 +44,7 @@ pub(crate) struct Build {
     /// False-positive rate: the share of absent keys that get the answer "maybe" [default: 0.001]
     #[arg(long, conflicts_with = "like", allow_negative_numbers = true)]
     rate: Option<f64>,
-    /// Size the filter for at least this many keys
+    /// Size the filter for at least KEYS keys
     #[arg(long, value_name = "KEYS", conflicts_with = "like", allow_negative_numbers = true)]
     capacity: Option<usize>,
     /// Use the same secret and size as this filter, so that the two filters can be merged

@@ -29,7 +29,7 @@ pub(crate) struct Check {
     /// A file of keys, one per line
     #[arg(default_value = "-")]
     keys: PathBuf,
-    /// Print only the keys with this answer, without the answer
+    /// Print only the keys that get this answer, and omit the answer itself
     #[arg(long, value_name = "ANSWER")]
     only: Option<Only>,
     /// Print only the number of keys for each answer

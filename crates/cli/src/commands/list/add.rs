@@ -34,7 +34,8 @@ pub(crate) struct Add {
     /// A file of keys to add to the no list, one per line; can be given several times
     #[arg(long, value_name = "FILE")]
     no: Vec<PathBuf>,
-    /// False-positive rate for keys on neither list [default for new lists: 0.001]
+    /// False-positive rate for keys on neither list [default: unchanged, or 0.001 for new
+    /// lists]
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
     /// Accept lines that are not UTF-8

@@ -33,8 +33,8 @@ Matching:
         (`bücher.com` becomes `xn--bcher-kva.com`), and IP addresses are normalised. Names
         without an ASCII form are not changed. Lines without a host, such as empty lines and lines
         that begin with `#` or `/`, are skipped. A host on the yes list matches itself and all of its
-        subdomains: `example.com` matches `www.example.com`, but not `badexample.com`. Addresses, and
-        names of more than 253 bytes, match only themselves.
+        subdomains: `example.com` matches `www.example.com`, but not `badexample.com`. IP addresses,
+        and names of more than 253 bytes, match only themselves.
   url   The key is the host name with the path and the query (`?…`), without the fragment (`#…`) and
         without trailing slashes. `.` and `..` are resolved, and characters are percent-encoded, as
         in browsers. `example.com/a` matches itself, `example.com/a/b`, `example.com/a?b`, and the
@@ -247,7 +247,7 @@ impl Build {
                 }
             }
         }
-        Ok("a line of the standard input or a pipe".into())
+        Ok("a line of standard input or a pipe".into())
     }
 }
 

@@ -15,7 +15,7 @@ Examples:
   twiceshy store check users.store logins.txt --missing > unknown.txt
   twiceshy store check users.store logins.txt.gz --json
 
-Prints how many keys are present and missing, how many lookups the filter answered without the disk,
+Prints how many keys are present and missing, how many lookups the filter answered without a disk read,
 and how many absent keys it mistook for members. Each such mistake costs a disk read. The exit code is
 0 if all keys are present, otherwise 1.";
 

@@ -20,10 +20,9 @@ A line is a key, a tab, and a value. `twiceshy store import` reads such lines wi
 --keys-only and --escaped. The lines are in key order if the layout is split, and otherwise in hash
 order.
 
-Without --escaped, a pair that `store import` would not read back from its line is an error: for
-example, if its key contains the separator, its value contains a line feed, or it is not UTF-8. If the
-export fails or is interrupted, -o writes no file, but the standard output has the lines before the
-error.
+Without --escaped, the export fails if a line could not be imported unchanged: for example, if a key
+contains the separator, a value contains a line feed, or the pair is not UTF-8. If the export fails or is
+interrupted, -o writes no file. Without -o, standard output has the lines before the error.
 
 With --escaped, any pair can be written. A backslash, a tab, a line feed and a carriage return become
 \\, \t, \n and \r. Other control characters, line breaks, byte order marks and bytes that are not UTF-8
@@ -37,7 +36,7 @@ Try `twiceshy store export --help` for examples.")]
 pub(crate) struct Export {
     /// The directory of the store
     store: PathBuf,
-    /// Where to write the lines; replaces an existing file [default: the standard output]
+    /// Where to write the lines; replaces an existing file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]

@@ -33,7 +33,7 @@ change its filter, use `twiceshy store rebuild`. If an import into an existing s
 the pairs written so far stay.
 
 Files are read twice. The first pass finds bad lines, such as lines without a separator, before
-anything is written. The standard input can be read only once. If it has a bad line, and the store
+anything is written. Standard input can be read only once. If it has a bad line, and the store
 already exists, the pairs before that line are imported.";
 
 #[derive(Args)]

@@ -38,8 +38,8 @@ pub(super) fn rebuilt(directory: &Path, options: &OpenOptions, session: &Session
     found(directory, open(directory, options, Filter::Ready, session))
 }
 
-/// Discards the saved filter: opens the store without a directory for the filter, and closes it at
-/// once, so that no new filter is built.
+/// Discards the saved filter: opens the store without a directory for the filter, and closes it
+/// immediately, so that no new filter is built.
 fn forget_filter(directory: &Path) -> twiceshy_store::Result<()> {
     let mut options = FjallOptions::default();
     options.create = false;

@@ -7,10 +7,10 @@ use twiceshy_store::OpenOptions;
 
 #[derive(Args)]
 pub(super) struct ShapeArgs {
-    /// Size the filter for this many keys; it grows if needed [default for new stores: 1024]
+    /// Size the filter for KEYS keys; it grows if needed [default: unchanged, or 1024 for a new store]
     #[arg(long, value_name = "KEYS", allow_negative_numbers = true)]
     capacity: Option<usize>,
-    /// Share of absent keys whose first lookup reads the disk [default for new stores: 0.001]
+    /// Share of absent keys whose first lookup reads the disk [default: unchanged, or 0.001 for a new store]
     #[arg(long, allow_negative_numbers = true)]
     rate: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! A store that is flooded with absent keys, each asked for once.
+//! A store that is flooded with absent keys, each queried once.
 
 use super::rows::{Flood, Row};
 use super::subject::{Strangers, Subject};
@@ -26,7 +26,7 @@ impl Work {
 
 /// Asks for absent keys. The store is planned for its members, so its room for repairs is small.
 pub(super) fn flood(work: &Work, bar: &ProgressBar, emit: &mut Emit<'_>) -> Result<(), ExitCode> {
-    /// Number of queries after which the memory is looked at.
+    /// Number of queries between two measurements of the memory.
     const TURN: u64 = 1 << 16;
     let members = work.flood_members;
     let subject = Subject::open(work.place(), Some(members), work);

@@ -140,7 +140,7 @@ fn grow(
     }))
 }
 
-/// Deletes members, those that were added last first.
+/// Deletes members, newest first.
 fn shrink(
     subject: &Subject,
     fresh: &mut Strangers,

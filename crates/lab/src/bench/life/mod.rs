@@ -15,10 +15,10 @@
 //! `grow_size` and `shrink_size`), and everything else at two of them.
 //!
 //! Rates and memory are measured at rest, when no shard is being rebuilt or due to be rebuilt. The
-//! rate is that of absent keys that were never asked for. These queries are repaired like all
+//! rate is that of absent keys that were not queried before. These queries are repaired like all
 //! others.
 //!
-//! The reader and the writer each wait for an answer before they ask again. So a pause shows in one
+//! The reader and the writer each wait for an answer before they ask again, so a pause shows in one
 //! latency per thread, however long it is. With fewer cores than threads (there are three: the
 //! writer, the reader and the store's own), latencies include the time in which a thread
 //! isn't scheduled. As a control, the reader also times a short computation of its own.

@@ -28,8 +28,8 @@ impl Work {
     }
 }
 
-/// Puts the members of every second call, while the other writer puts the rest. Returns the
-/// latencies of the calls, and the number of failed calls.
+/// Makes every second `put_many` call; the other writer makes the others. Returns the latencies of
+/// the calls, and the number of failed calls.
 fn write(subject: &Subject, writer: u64, members: u64, bar: &ProgressBar) -> (Histogram<u64>, u64) {
     let Latencies { puts: mut latencies, .. } = Latencies::new();
     let mut failed = 0;

@@ -51,7 +51,7 @@ pub(super) fn recover(work: &Work, bar: &ProgressBar, emit: &mut Emit<'_>) -> Re
     Ok(())
 }
 
-/// Asks for absent keys until some thousand mistakes were repaired, fewer in a small store. Then
+/// Asks for absent keys until a few thousand mistakes were repaired, fewer in a small store. Then
 /// waits until the store is at rest.
 fn make_mistakes(subject: &Subject) {
     const MOST: u64 = 8192;

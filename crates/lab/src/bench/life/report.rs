@@ -70,7 +70,7 @@ impl<'a> Phases<'a> {
     }
 }
 
-/// The memory that a store may use besides its bits per member.
+/// The memory that a store may use in addition to its bits per member.
 const BASE_BYTES: u64 = 64 << 10;
 
 /// Returns the memory beyond [`BASE_BYTES`], in bits per member.
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn flood_targets_are_missed_beyond_their_bounds() {
+    fn flood_targets_fail_if_a_bound_is_exceeded() {
         let rows = [flooded(1000, 131_000, 20_000), flooded(10_000, 1_310_000, 22_000)];
         let met = targets(&rows);
         assert_eq!(verdict(&met, "flood: mistakes"), Judged::Met);

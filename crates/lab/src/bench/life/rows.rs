@@ -24,12 +24,12 @@ pub(crate) enum Row {
 pub(crate) struct Grow {
     pub(crate) backend: &'static str,
     pub(crate) members: u64,
-    /// Measured false-positive rate of absent keys that were never asked for.
+    /// Measured false-positive rate of absent keys that were not queried before.
     pub(crate) rate: f64,
     /// The false-positive rate that the store's statistics report.
     pub(crate) expected_rate: f64,
     pub(crate) filter_bits_per_member: f64,
-    /// All memory besides the backend, at rest.
+    /// All memory except the backend's, at rest.
     pub(crate) memory_bits_per_member: f64,
     pub(crate) memory_bytes: u64,
     /// The highest memory use of rebuilds that was seen.
@@ -65,7 +65,7 @@ pub(crate) struct Size {
     /// The false-positive rate that the store's statistics report.
     pub(crate) expected_rate: f64,
     pub(crate) filter_bits_per_member: f64,
-    /// All memory besides the backend, at rest.
+    /// All memory except the backend's, at rest.
     pub(crate) memory_bits_per_member: f64,
     pub(crate) memory_bytes: u64,
 }
@@ -164,13 +164,13 @@ pub(crate) struct Flood {
     pub(crate) queries_per_member: u64,
     pub(crate) queries: u64,
     pub(crate) queries_per_second: f64,
-    /// The number of queries that went to the backend, per million queries since the previous row.
+    /// The number of queries that read the backend, per million queries since the previous row.
     pub(crate) mistakes_per_million: f64,
-    /// The number of queries that went to the backend.
+    /// The number of queries that read the backend.
     pub(crate) mistakes: u64,
     /// The number of mistakes that are allowed: 1.05·ε·queries + 4·√(ε·queries).
     pub(crate) allowed_mistakes: f64,
-    /// All memory besides the backend, at rest.
+    /// All memory except the backend's, at rest.
     pub(crate) memory_bytes: u64,
     /// The highest memory use that was seen, including rebuilds.
     pub(crate) peak_memory_bytes: u64,

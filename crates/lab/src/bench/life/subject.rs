@@ -61,7 +61,7 @@ impl Place {
 
     /// Copies the data as it is after a crash: without a saved filter.
     ///
-    /// Data in memory is shared, not copied. So drop the store before the next one is opened.
+    /// Data in memory is shared, not copied, so drop the store before the next one is opened.
     pub(super) fn crashed(&self, parent: Option<&Path>) -> Self {
         let image = Self::new(self.engine, parent);
         if self.engine != Engine::Memory {
@@ -274,7 +274,7 @@ impl Subject {
         looked_up() - before
     }
 
-    /// Measures the false-positive rate of absent keys that were never asked for. Waits until
+    /// Measures the false-positive rate of absent keys that were not queried before. Waits until
     /// the store is at rest again.
     pub(super) fn rate(&self, strangers: &mut Strangers, queries: u64) -> f64 {
         let mistakes = self.ask(strangers, queries);

@@ -27,8 +27,8 @@ pub(crate) struct Options {
     /// Number of keys per range.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     range: u64,
-    /// Number of queries for each share of hostile queries. The adversary first learns from as many
-    /// queries.
+    /// Number of queries for each share of hostile queries. The adversary first learns from the
+    /// same number of queries.
     #[arg(long, default_value_t = 1 << 19, value_parser = positive)]
     queries: usize,
     /// Size of the engine's block cache in bytes. The memory of our filter is not included.
@@ -62,7 +62,7 @@ struct Row {
     kops: f64,
     /// The ratio to the throughput of the same setup without hostile queries.
     kept: f64,
-    /// The number of disk visits per 1000 queries.
+    /// The number of disk reads per 1000 queries.
     visits: f64,
     /// The number of intervals that were read from the reverse map, per 1000 queries.
     listed: f64,
@@ -125,7 +125,7 @@ fn table(rows: &[Row]) -> Table {
         Column::decimals("hostile", "%", 1),
         Column::decimals("k/s", "", 1),
         Column::decimals("kept", "", 2),
-        Column::decimals("visits", "‰", 2),
+        Column::decimals("disk reads", "‰", 2),
         Column::decimals("listed", "‰", 2),
         Column::decimals("repeated", "", 0),
         Column::decimals("read", "MiB", 1),

@@ -1,4 +1,4 @@
-//! Runs the paper's attack. An adversary notes which empty ranges cost a disk visit, and mixes them
+//! Runs the paper's attack. An adversary notes which empty ranges cost a disk read, and mixes them
 //! into other clients' queries.
 
 use super::setup::{Asked, Kind, Setup, Size};
@@ -31,9 +31,9 @@ pub(crate) struct Tally {
     pub(crate) queries: u64,
     /// Thousands of queries per second in each turn.
     kops: Vec<f64>,
-    /// The number of disk visits.
+    /// The number of disk reads.
     pub(crate) visits: u64,
-    /// The number of disk visits for ranges that had cost a visit before.
+    /// The number of disk reads for ranges that had cost a disk read before.
     pub(crate) repeated: u64,
     /// The number of intervals that were read from the reverse map.
     pub(crate) listed: u64,
@@ -87,7 +87,7 @@ impl Run {
     }
 
     /// Queries the empty ranges that begin at `firsts`. Returns the first keys of those that cost a
-    /// disk visit.
+    /// disk read.
     fn ask(&mut self, firsts: &[u64], tally: &mut Tally) -> Vec<u64> {
         let before = Traffic::so_far();
         let start = Instant::now();
@@ -109,7 +109,7 @@ impl Run {
     }
 
     /// Lets the adversary query the ranges that begin at `strangers`. Returns the first keys of
-    /// those that cost a disk visit.
+    /// those that cost a disk read.
     fn learn(&mut self, mut strangers: impl Iterator<Item = u64>, tally: &mut Tally) -> Vec<u64> {
         /// The number of ranges per batch. It bounds the memory.
         const CHUNK: usize = 1 << 20;
@@ -132,7 +132,7 @@ fn strangers(size: &Size, sorted: &[u64]) -> impl Iterator<Item = u64> {
     firsts.filter(move |&first| !has_member(sorted, &(first..=first + (length - 1))))
 }
 
-/// Runs all setups in turns, with all shares of hostile queries.
+/// Runs all setups by turns, with all shares of hostile queries.
 pub(crate) fn play(size: &Size, work: &Work, parent: Option<&Path>) -> Vec<Seen> {
     let sorted = size.shape.sorted_members();
     let mut runs = Kind::ALL.map(|kind| Run::new(kind, size, &sorted, parent));

@@ -32,7 +32,7 @@ impl Size {
     fn store<B: Backend>(&self, backend: B) -> RangeStore<u64, B> {
         let RangeShape { slots, longest_range, remainder_bits, seed, .. } = self.shape;
         let rate = f64::from(remainder_bits).exp2().recip();
-        // Find the number of members for which a store would plan this many slots.
+        // Find the number of members for which a store would plan `slots` slots.
         let filter = AdaptiveRangeFilter::<u64>::builder().longest_range(longest_range);
         let plan = filter.false_positive_rate(rate).slots(slots).plan().expect("a possible filter");
         OpenOptions::new()
@@ -210,7 +210,7 @@ fn engine(directory: &Path, cache_bytes: u64) -> FjallBackend {
     let mut options = FjallOptions::default();
     options.cache_bytes = cache_bytes;
     options.memtable_bytes = 4 << 20;
-    // Keep the journal small, because the tables on the disk contain the same data.
+    // Keep the journal small, because the tables on disk contain the same data.
     options.journal_bytes = 64 << 20;
     FjallBackend::open(directory, options).expect("a directory of its own")
 }

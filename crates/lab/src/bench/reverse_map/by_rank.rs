@@ -1,7 +1,7 @@
 //! The reverse map of the `AdaptiveQF` paper, which is ordered by minirun and rank.
 //!
-//! A new member goes to the end of its minirun, so the filter knows its rank. So an insert is a
-//! blind write here, too. A removal needs reads, because only the map knows which of the members
+//! A new member goes to the end of its minirun, so the filter knows its rank. An insert is
+//! therefore a blind write here, too. A removal needs reads, because only the map knows which of the members
 //! with the same fingerprint to remove. It also changes the ranks of the members after the removed
 //! one.
 

@@ -1,7 +1,7 @@
 //! A reverse map that is an array parallel to an adaptive cuckoo filter (Mitzenmacher et al.).
 //!
 //! A repair changes a fingerprint. After that, the fingerprint no longer determines the other
-//! bucket of its key, or the key's fingerprint there. So each kick reads the key that it moves.
+//! bucket of its key, or the key's fingerprint there, so each kick reads the key that it moves.
 //!
 //! The number of kicks depends on when a new key kicks out another key. The `AdaptiveQF`'s authors
 //! count 0.62 kicks per insert (table 1). Their code kicks as soon as the first bucket is full,

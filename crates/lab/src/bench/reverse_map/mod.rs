@@ -11,12 +11,12 @@
 //!
 //! Each map is fully implemented, and is checked against its filter after each phase: every
 //! fingerprint must lead to a key that has it, and the keys must be the members. Only accesses to
-//! the map are counted, because the map would be on a disk and the filter in memory. The first two
+//! the map are counted, because the map would be on disk and the filter in memory. The first two
 //! maps are ordered maps in pages of 4 KiB with their inner nodes in memory. A log-structured tree
 //! would defer the page access of a blind write.
 //!
 //! The first map uses our own filter. That filter doesn't report which slots it moves, and has no
-//! ranks. So the next two maps use a [model](quotient::QuotientModel) of the positions of entries
+//! ranks, so the next two maps use a [model](quotient::QuotientModel) of the positions of entries
 //! in a quotient filter.
 //!
 //! The papers' telescoping and cuckoo filters don't support deletes. Their maps could, so deletes
@@ -103,7 +103,7 @@ trait Mapped {
     fn verified(&self) -> Vec<Key>;
 }
 
-/// One of this many members is deleted.
+/// One of `DELETED` members is deleted.
 const DELETED: usize = 8;
 
 /// Returns members and non-members, all different.

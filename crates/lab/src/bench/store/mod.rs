@@ -5,17 +5,17 @@
 //! store uses the engine's own filter, the adversary can't see the disk reads. Then it notes the
 //! keys with the slowest answers.
 //!
-//! Inserts into different setups are measured in turns, and so are the different shares of hostile
-//! queries. So other load on the machine affects all of them equally. Between two turns, the
+//! Inserts into different setups are measured by turns, and so are the different shares of hostile
+//! queries. This way, other load on the machine affects all of them equally. Between two turns, the
 //! engine's threads have time to finish, so that no setup pays for the compaction of another. The
 //! background work of our filter belongs to the turn. At the end, each engine writes what it still
-//! has in memory to the disk, which counts as well.
+//! has in memory to disk, which counts as well.
 //!
 //! All setups have the same memory, because an engine without our filter gets all memory of our
 //! store as additional block cache. The engine's own filter is read through the block cache and
 //! must stay in it, so it needs the larger cache. At the bottom level, the engine's filter is in
 //! parts of 4 KiB. At higher levels, the filter of a table is one block, which can be too large for
-//! the cache. So all setups are compacted before the queries.
+//! the cache, so all setups are compacted before the queries.
 //!
 //! The time to rebuild the filter is compared with the time to read the data that it is built from.
 //! Each is measured with a freshly opened engine on the same compacted tables.

@@ -13,14 +13,14 @@ pub(super) struct Row {
     pub(super) op: &'static str,
     pub(super) hostile_percent: u32,
     /// Thousands of operations per second by the wall clock, in the best round. Inserts include the
-    /// background work of our filter, and writing the last of them to the disk.
+    /// background work of our filter, and writing the last of them to disk.
     pub(super) kops: f64,
     /// Thousands of operations per second in the median round.
     pub(super) median_kops: f64,
     /// The CPU time of all threads per insert, in microseconds. It includes the work that the
     /// engine's threads do after the wall clock has stopped.
     pub(super) cpu_us: Option<f64>,
-    /// All memory of our store besides the engine, and that of the block cache, in bytes.
+    /// Memory of the block cache and of our store, excluding the rest of the engine, in bytes.
     pub(super) memory_bytes: u64,
     pub(super) backend_gets: u64,
     pub(super) backend_scans: u64,

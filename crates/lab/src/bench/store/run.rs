@@ -125,7 +125,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Inserts all members into all setups, in turns. Returns the cost of each turn of each setup.
+/// Inserts all members into all setups, by turns. Returns the cost of each turn of each setup.
 pub(crate) fn insert_in_turns(runs: &[Run], members: &[Key], turns: usize) -> Vec<Vec<Spent>> {
     let mut spent = vec![Vec::new(); runs.len()];
     measure::settle();

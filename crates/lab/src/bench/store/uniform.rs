@@ -1,6 +1,6 @@
-//! Uniform absent keys, each asked for once, with and without repairs.
+//! Uniform absent keys, each queried once, with and without repairs.
 //!
-//! Repairs can't help here, because no key comes twice. So the comparison shows what repairs cost.
+//! Repairs can't help here, because no key comes twice. The comparison shows only what repairs cost.
 //! A turn runs for a fixed time, and then waits until all background work is done. The wait is part
 //! of the measured time. Without it, the work would slow down the turn of the other contestant.
 //!
@@ -174,12 +174,12 @@ pub(super) struct Row {
     /// Number of rotations of the shard that was rotated least often.
     least_rotations: u64,
     rotations_per_shard: f64,
-    /// All memory of the store besides the engine.
+    /// All memory of the store, excluding the engine.
     memory_bytes: u64,
     plain_memory_bytes: u64,
 }
 
-/// Measures one engine with this many threads.
+/// Measures one engine, with one thread and with all cores.
 fn measure(engine: Engine, pairs: usize, seconds: usize, parent: Option<&Path>) -> Vec<Row> {
     let cores = thread::available_parallelism().map_or(2, usize::from);
     let mut contestants =
@@ -221,7 +221,7 @@ fn measure(engine: Engine, pairs: usize, seconds: usize, parent: Option<&Path>) 
             plain_memory_bytes: contestants[1].store.stats().memory(),
         }
     };
-    // One reader leaves a core for the background work.
+    // With one reader, one core is free for background work.
     [(1, "one"), (cores.max(2), "all")].map(measure).into()
 }
 

@@ -7,7 +7,7 @@
 //! members of the cell share.
 //!
 //! # Invariants
-//! 1. The first level holds all members, and never lengthens a fingerprint. So a cell has at most
+//! 1. The first level holds all members, and never lengthens a fingerprint, so a cell has at most
 //!    one entry, with the number of its members and its depth; depth 0 means alive.
 //! 2. All members of a cell are in the level of its depth, under a [different hash](rehash).
 //! 3. The last level only holds hashes of cells of its depth.

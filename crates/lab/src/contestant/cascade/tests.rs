@@ -161,7 +161,7 @@ fn remove_refuses_a_wrong_list_of_the_right_length() {
     filter.validate().unwrap();
 }
 
-/// The last level holds whole hashes. So it detects that a member is missing from a list even if
+/// The last level holds whole hashes, so it detects that a member is missing from a list even if
 /// the number of members is right.
 #[test]
 fn last_level_refuses_a_list_with_one_member_counted_twice() {
@@ -188,7 +188,7 @@ fn impossible_capacity_is_refused() {
     }
 }
 
-/// Queries new keys and old mistakes, and repairs each mistake at once.
+/// Queries new keys and old mistakes, and repairs each mistake immediately.
 #[test]
 fn at_most_a_quarter_of_the_adversarys_queries_are_mistakes() {
     const CAPACITY: u64 = 20_000;

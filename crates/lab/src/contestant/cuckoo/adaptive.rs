@@ -13,7 +13,7 @@
 //!   stores for the key there.
 //! - A key is in exactly one slot.
 //!
-//! So the filter never answers "absent" for a member, because a lookup computes the same words for
+//! The filter never answers "absent" for a member, because a lookup computes the same words for
 //! the same places. When a key moves, the word for its new place is written. A move that can't be
 //! completed is undone.
 
@@ -167,9 +167,9 @@ impl<S: Scheme> Cuckoo for Adaptive<S> {
         self.places(key).any(|place| self.collides(key, place))
     }
 
-    /// The papers change colliding slots once. Afterwards, the same slot or a different one may
-    /// still collide, with about the probability of a mistake. In that case, this method repeats
-    /// the change.
+    /// Changes the colliding slots until the mistake is gone; the papers change them only once.
+    /// After a change, the same slot or a different one may still collide, with about the
+    /// probability of a mistake.
     fn repair(&mut self, mistake: u64) -> bool {
         let of = self.functions(mistake);
         for _ in 0..PASSES {

@@ -5,7 +5,7 @@ use twiceshy_workloads::key::scatter;
 
 /// The hash functions of one key. There are any number of them, all derived from its keyed hash.
 ///
-/// If the keyed hash is random, functions with different numbers are independent. So if two keys
+/// If the keyed hash is random, functions with different numbers are independent: if two keys
 /// agree in one function, they are no more likely to agree in another.
 #[derive(Clone, Copy)]
 pub(super) struct Functions {
@@ -30,7 +30,7 @@ impl Functions {
         reduce(self.number(number.into()), bound)
     }
 
-    /// Returns a fingerprint of this many bits. It is never 0, because 0 marks an empty slot.
+    /// Returns a fingerprint of `bits` bits. It is never 0, because 0 marks an empty slot.
     pub(super) fn fingerprint(self, number: u32, bits: u32) -> u64 {
         1 + reduce(self.number(FINGERPRINTS + u64::from(number)), (1 << bits) - 1) as u64
     }

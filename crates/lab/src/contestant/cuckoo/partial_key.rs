@@ -10,7 +10,7 @@
 //! other bin = bin xor d(fingerprint),  0 < d(fingerprint) < range
 //! ```
 //!
-//! So both bins are in the same aligned range of bins, whose size is a power of two. In the cuckoo
+//! Both bins are in the same aligned range of bins, whose size is a power of two. In the cuckoo
 //! filter, this range is the whole table. The vacuum filter has shorter ranges, see [`ranges`].
 //!
 //! # Invariants

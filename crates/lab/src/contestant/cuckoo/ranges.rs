@@ -20,7 +20,7 @@ const LOAD: f64 = 0.95;
 /// The load that a range can reach if its bins have four slots.
 const FULL: f64 = 0.97;
 
-/// Returns the shortest ranges with which a table of this many bins can be filled.
+/// Returns the shortest ranges with which a table of `bins` bins can be filled.
 ///
 /// For tables with fewer than about ten thousand bins, the longest range is the whole table.
 pub(super) fn choose(bins: usize) -> Ranges {

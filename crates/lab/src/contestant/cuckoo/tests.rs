@@ -125,7 +125,7 @@ fn vacuum_filter_size_need_not_be_a_power_of_two() {
     assert_eq!(filter.words().len(), 1 << 20);
 }
 
-/// There are more slots than kicks, and many inserts fail. So if a move weren't undone, the test
+/// There are more slots than kicks, and many inserts fail. If a move weren't undone, the test
 /// would notice.
 #[test]
 fn insert_into_full_filter_changes_nothing() {

@@ -1,9 +1,10 @@
 //! A cascade of Bloom filters, the original design of `CRLite`.
 //!
-//! The first filter holds the yes list. The second one holds the no-keys that are false positives
-//! of the first. The third one holds the yes-keys that are false positives of the second, and so on
-//! until no false positives are left. A lookup asks the filters in order, until one of them does
-//! not answer "maybe". The answer is yes if an odd number of filters has answered "maybe".
+//! The first filter holds the yes list. The second one holds the no-list keys that are false
+//! positives of the first. The third one holds the yes-list keys that are false positives of the
+//! second, and so on until no false positives are left. A lookup asks the filters in order, until
+//! one of them does not answer "maybe". The answer is yes if an odd number of filters has answered
+//! "maybe".
 
 use super::ListFilter;
 use std::f64::consts::LN_2;
@@ -19,7 +20,7 @@ const FEW: f64 = 10.0;
 impl Cascade {
     pub(super) fn new(yes: &[Hash], no: &[Hash], rate: f64) -> Self {
         let (first, others) = best_rates(yes.len() as f64, no.len() as f64, rate);
-        // Without a second level, the first level alone must have the rate.
+        // Without a second level, the first level alone must meet the requested rate.
         let first = if first * (no.len() as f64) < FEW { first.min(rate) } else { first };
         let (mut inside, mut outside) = (yes.to_vec(), no.to_vec());
         let mut levels: Vec<Bloom> = Vec::new();
@@ -45,8 +46,8 @@ impl ListFilter for Cascade {
     }
 }
 
-/// Returns the rate of the first level, and the rate of all other levels, with which the cascade is
-/// smallest. The probability of a yes for an unlisted key is at most `rate`.
+/// Returns the false-positive rates of the first level and of all other levels that make the cascade
+/// smallest. With them, the answer for an unlisted key is "yes" with probability at most `rate`.
 fn best_rates(yes: f64, no: f64, rate: f64) -> (f64, f64) {
     let candidates = (1..40).flat_map(|step| {
         let others = f64::from(step) / 50.0;

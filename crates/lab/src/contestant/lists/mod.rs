@@ -128,7 +128,7 @@ mod tests {
                 assert_eq!(filter.count(&yes), yes.len(), "{kind:?}");
                 assert_eq!(filter.count(&no), 0, "{kind:?}");
                 let wrong = filter.count(&others) as f64 / others.len() as f64;
-                // Clubcard promises nothing for unlisted keys. If there are few no-keys, its second
+                // Clubcard promises nothing for unlisted keys. If there are few no-list keys, its second
                 // ribbon passes everything.
                 let most = if kind == ListKind::Clubcard { 2.2 } else { 1.1 };
                 assert!(wrong < most / 64.0, "{kind:?}: {wrong}");

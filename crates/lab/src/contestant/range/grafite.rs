@@ -3,7 +3,7 @@
 use super::{Keys, RangeContestant, RangeShape};
 use grafite::{PairwiseIndependentHasher, RangeFilter};
 
-/// The filter of the crate `grafite`. It is built from all members at once. Until then, `filter` is
+/// The filter of the crate `grafite`. It is built from all members in one call. Until then, `filter` is
 /// `None`.
 pub(super) struct Grafite {
     hasher: PairwiseIndependentHasher,

@@ -90,7 +90,7 @@ pub(crate) fn has_member(sorted: &[u64], range: &Keys) -> bool {
 pub(crate) enum RangeOp {
     /// Insert members one by one.
     Insert,
-    /// Build the filter from all members at once. The members are sorted.
+    /// Build the filter from all members in one call. The members are sorted.
     Bulk,
     /// Query empty ranges one by one.
     Negative,
@@ -132,7 +132,7 @@ impl RangeKind {
         match self {
             Self::Memento => "Memento",
             Self::Aeris => "Aeris",
-            Self::AerisNotAdapting => "Aeris, not adapting",
+            Self::AerisNotAdapting => "Aeris, without repairs",
             Self::Grafite => "Grafite",
             Self::FstTruncated => "truncated keys (fst)",
         }

@@ -126,7 +126,7 @@ impl RangeContestant for Aeris {
         suspects.dedup();
         let suspects: Vec<u64> = suspects.into_iter().map(|(_, member)| member).collect();
         match self.filter.adapt(&claim, &suspects) {
-            // A full filter keeps its mistakes.
+            // A full filter can't repair the mistake.
             Ok(_) | Err(AdaptError::Full { .. }) => {}
             Err(error) => panic!("all suspects are listed: {error}"),
         }

@@ -28,7 +28,7 @@ struct Word {
 
 impl Word {
     /// Returns the first bits of a key. The last letter is complete, but the first letter may have
-    /// fewer bits. So each additional bit takes about the same space.
+    /// fewer bits, so each additional bit takes about the same space.
     fn new(key: u64, prefix_bits: u32) -> Self {
         let prefix = key >> (u64::BITS - prefix_bits);
         let len = prefix_bits.div_ceil(LETTER_BITS) as usize;

@@ -31,7 +31,7 @@ pub(super) struct Opened {
 }
 
 impl Disk {
-    /// Creates an empty store for this many keys.
+    /// Creates an empty store for `keys` keys.
     pub(super) fn new(keys: usize, partitions: Partitions<u64>) -> Self {
         let directory = tempfile::tempdir().expect("room for a directory");
         let bytes = (keys * (KEY_BYTES + VALUE_BYTES)) as u64;

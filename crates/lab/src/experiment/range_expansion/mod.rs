@@ -59,7 +59,7 @@ const MEMENTO: usize = 2;
 const EVERY_TIME: usize = 3;
 
 const READING: &str = "\
-    Each doubling is timed several times, all filters in turns, with a freshly opened engine on \
+    Each doubling is timed several times, all filters by turns, with a freshly opened engine on \
     compacted tables and a block cache for 1 % of the data. The files are in the operating \
     system's cache as far as they fit, so reading all keys, or looking up single ones, is cheaper \
     here than from a disk. Therefore the bytes read are counted too.";
@@ -134,7 +134,7 @@ impl Course {
         }
     }
 
-    /// Doubles all filters, in turns.
+    /// Doubles all filters, by turns.
     fn double(&mut self, doublings: usize, turns: usize) {
         let slots = self.first_slots << (doublings + 1);
         let mut doubled: Vec<Option<Filter>> = self.growing.iter().map(|_| None).collect();
@@ -175,7 +175,7 @@ impl Course {
     }
 }
 
-/// Returns the number of members for this many slots.
+/// Returns the number of members for `slots` slots.
 fn filled(slots: u64) -> usize {
     (slots as f64 * LOAD) as usize
 }
@@ -265,7 +265,7 @@ mod tests {
         for setting in 0..SETTINGS.len() {
             assert!((0..WAYS - 1).all(|way| doublings(setting, way) == DOUBLINGS));
         }
-        // Without reading, a filter can double once per remainder bit.
+        // Without reading members from disk, a filter can double once per remainder bit.
         assert_eq!(doublings(PAPER, WAYS - 1), 4);
         assert_eq!(doublings(SETTINGS.len() - 1, WAYS - 1), DOUBLINGS);
         // Doubling a selective filter reads only the members of fingerprints that have run out of

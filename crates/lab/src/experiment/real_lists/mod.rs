@@ -82,7 +82,7 @@ fn run(context: &Context) -> Outcome {
             Column::decimals("members", "", 0),
             Column::decimals("queries", "", 0),
             Column::decimals("different queries", "", 0),
-            Column::percent("rate, not adapting", 4),
+            Column::percent("rate, without repairs", 4),
             Column::percent("rate, adaptive", 4),
             Column::decimals("added", "bits/member", 4),
         ])

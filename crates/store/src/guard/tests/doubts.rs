@@ -286,9 +286,9 @@ fn a_repair_fails_if_the_database_lists_the_wrong_keys() {
 enum Op {
     Put(u16),
     Delete(u16),
-    /// Writes a key, with an unknown outcome. The flag says whether the write is done at once.
+    /// Writes a key, with an unknown outcome. The flag says whether the write is done immediately.
     TimeOut(u16, bool),
-    /// Removes a key, with an unknown outcome. The flag says whether the removal is done at once.
+    /// Removes a key, with an unknown outcome. The flag says whether the removal is done immediately.
     DeleteTimesOut(u16, bool),
     /// Lets a write that timed out arrive, if there is one.
     Arrive(u16),
@@ -338,9 +338,9 @@ impl Model {
         assert_eq!(guard.get(&key), Ok(self.rows.get(&key).copied()), "{key}");
         let is_mistake = lookups() > before && !self.rows.contains_key(&key);
         if is_mistake && !self.doubts.contains(&key) && !self.has_overflowed {
-            assert!(self.mistakes.insert(key), "{key} is a mistake again");
+            assert!(self.mistakes.insert(key), "{key} is a mistake that recurs");
         }
-        // If the filter has no room, it skips the repair, so the mistake may be made again.
+        // If the filter has no room, it skips the repair, so the mistake may recur.
         if guard.stats().repairs_skipped > skipped {
             self.mistakes.remove(&key);
         }

@@ -273,7 +273,7 @@ fn no_acknowledged_key_is_missing_while_threads_write() {
         assert!(ends.iter().all(Result::is_ok));
     });
     let stats = guard.stats();
-    // A mistake that is repaired while its shard is rebuilt may be made once more.
+    // A mistake that is repaired while its shard is rebuilt may recur once.
     assert!(stats.repairs_failed == 0 && stats.repeated_false_positives < 5, "{stats:?}");
     assert_eq!(stats.members, guard.database().rows().len() as u64);
 }

@@ -63,7 +63,7 @@ fn apply(store: &Store, number: u64) -> bool {
 
 /// Runs the child process. This is not a test: without the environment variables, it does nothing.
 #[test]
-fn child() {
+fn child_writes_until_it_is_killed() {
     let Some(path) = env::var_os(CHILD_PATH) else { return };
     let first: u64 = env::var(CHILD_FIRST).unwrap().parse().unwrap();
     let mut store = open(Path::new(&path));
@@ -150,8 +150,12 @@ fn lists_keep_acknowledged_changes_after_kill() {
             expected = Expected { done: expected.done, ..Expected::default() };
         }
         let first = expected.done + 1;
-        let (mut child, acknowledged) =
-            spawn_child("lists::kill::child", "", directory.path(), first);
+        let (mut child, acknowledged) = spawn_child(
+            "lists::kill::child_writes_until_it_is_killed",
+            "",
+            directory.path(),
+            first,
+        );
         if random.below(4) == 0 {
             thread::sleep(Duration::from_micros(random.below(30_000)));
         } else {

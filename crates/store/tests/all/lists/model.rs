@@ -205,7 +205,7 @@ proptest! {
 }
 
 /// The rate of "yes" for unlisted keys stays within the limit, up to five standard deviations, for any number
-/// of keys, added one by one or at once.
+/// of keys, added one by one or in one call.
 #[test]
 fn rate_holds_for_any_number_of_listed_keys() {
     let rate = 0.01;

@@ -18,7 +18,7 @@ enum Step {
     Put(u64, u8),
     PutMany(&'static [u64], u8),
     Delete(u64),
-    /// Asks for all ranges of this many keys.
+    /// Asks for all ranges of a number of keys.
     Ask(u64),
     Rebuild,
     Reopen,
@@ -136,7 +136,7 @@ impl Known {
         self.backend.reopen().unwrap();
     }
 
-    /// Checks the store after failures have stopped. Each mistake is made at most once more.
+    /// Checks the store after failures have stopped. Each mistake recurs at most once.
     fn check(&mut self) {
         loop {
             let skipped = self.store().unwrap().stats().repairs_skipped;
@@ -155,7 +155,7 @@ impl Known {
         self.ask(1).unwrap();
         self.ask(3).unwrap();
         let after = self.store().unwrap().stats();
-        assert_eq!(after.false_positives, before.false_positives, "a mistake again");
+        assert_eq!(after.false_positives, before.false_positives, "a mistake recurs");
         // The two maps are equal, and no mistaken range contains a member.
         let keys = |space| {
             let pairs = self.backend.range(space, (Unbounded, Unbounded));
@@ -222,7 +222,7 @@ fn fail(fault: Fault, plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
     known.check();
 }
 
-/// After a failed put, it is unknown whether the key is present. So the mistaken range around it is cut, until
+/// After a failed put, it is unknown whether the key is present, so the mistaken range around it is cut, until
 /// the next lookup finds that the key is absent.
 #[test]
 fn failed_put_leaves_the_mistaken_range_repaired() {

@@ -1,5 +1,5 @@
 //! A child process writes and asks, acknowledges each operation through a pipe, and is killed at a random
-//! moment. Afterwards all acknowledged writes must be there, and each repaired mistake is made at most once more.
+//! moment. Afterwards all acknowledged writes must be there, and each repaired mistake recurs at most once.
 //!
 //! `TWICESHY_KILL_CYCLES` sets the number of kills, and `TWICESHY_SEED` determines their moments.
 
@@ -55,7 +55,7 @@ fn open(path: &Path) -> Store {
 
 /// Runs the child process. This is not a test: without the environment variables, it does nothing.
 #[test]
-fn child() {
+fn child_writes_until_it_is_killed() {
     let Some(path) = env::var_os(CHILD_PATH) else { return };
     let first: u64 = env::var(CHILD_FIRST).unwrap().parse().unwrap();
     let mut store = open(Path::new(&path));
@@ -146,7 +146,7 @@ impl Expected {
         }
         let before = visits();
         assert!(self.repaired.iter().all(|&key| store.range_is_empty(key..=key).unwrap()));
-        assert_eq!(visits(), before, "a mistake again");
+        assert_eq!(visits(), before, "a mistake recurs");
         let pairs = store.iter().map(|pair| pair.unwrap());
         let pairs: BTreeMap<u64, Vec<u8>> =
             pairs.map(|(key, value)| (key, value.to_vec())).collect();
@@ -175,8 +175,12 @@ fn range_store_keeps_acknowledged_writes_after_kill() {
             expected = Expected { done: expected.done, ..Expected::default() };
         }
         let first = expected.done + 1;
-        let (mut child, acknowledged) =
-            spawn_child("ranges::kill::child", "", directory.path(), first);
+        let (mut child, acknowledged) = spawn_child(
+            "ranges::kill::child_writes_until_it_is_killed",
+            "",
+            directory.path(),
+            first,
+        );
         if random.below(4) == 0 {
             thread::sleep(Duration::from_micros(random.below(30_000)));
         } else {

@@ -40,7 +40,7 @@ struct Pair<K: StoredKey, B: Backend> {
     watched: Watched<K, B>,
     key: fn(u8) -> K,
     model: BTreeMap<u8, u8>,
-    /// Ranges that were read from the disk, and are still empty.
+    /// Ranges that were read from disk, and are still empty.
     known: BTreeSet<u8>,
 }
 

@@ -179,7 +179,7 @@ fn store_planned_for_no_members_grows() {
     }
 }
 
-/// Returns the files in a directory besides the backend.
+/// Returns the files in a directory, excluding the backend.
 fn saved(directory: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().path()).collect()
 }

@@ -164,7 +164,7 @@ fn saved_filter_stays_valid_after_mistakes_and_a_kill() {
         assert_eq!(store.stats().rebuilds, 0, "the filter was saved");
         assert_eq!(store.stats().mistakes, if is_flushed { kept } else { 0 });
         assert!((0..500).all(|n| store.contains(n * 10).unwrap()));
-        // The repairs are lost, and are made again. Then they stay.
+        // The repairs are lost, and the mistakes are repaired again. Then the repairs stay.
         assert_eq!(mistakes(&store, found.iter().copied()), found);
         assert_eq!(mistakes(&store, found.iter().copied()), []);
         assert_eq!(store.stats().mistakes, kept);
@@ -214,7 +214,7 @@ fn lookup_does_not_wait_for_a_writer() {
     assert_eq!(mistakes(&store, found), []);
 }
 
-/// A crash loses the last writes. So at each write, the records that are in the backend must not contradict
+/// A crash loses the last writes, so at each write, the records that are in the backend must not contradict
 /// the keys that are in it.
 #[test]
 fn no_record_contradicts_a_member_after_a_crash_at_any_write() {

@@ -61,7 +61,7 @@ fn threads_find_their_keys_and_repeat_no_mistake() {
                 if !expected.is_empty() {
                     assert!(!store.range_is_empty(span).unwrap());
                 }
-                // Look up absent keys, so that all threads repair the same mistakes at once.
+                // Look up absent keys, so that all threads repair the same mistakes at the same time.
                 let far = (1 << 30) + random.below(500) * 3;
                 assert!(store.range_is_empty(far..far + 3).unwrap());
             }

@@ -22,8 +22,8 @@ pub struct Options {
     label: u32,
 }
 
-/// Minimum width of a remainder if the no list isn't empty. With one bit, a quotient with two yes
-/// keys and a no key usually has no seed.
+/// Minimum width of a remainder if the no list isn't empty. With one bit, a quotient with two
+/// yes-list keys and a no-list key usually has no seed.
 const LEAST_BITS: u32 = 2;
 
 /// The lowest rate that can be requested.
@@ -57,8 +57,8 @@ impl Plannable for YesNoFilter {
         Ok(Limits { least_rate: LEAST_RATE, most_bits: MAX_REMAINDER_BITS })
     }
 
-    /// Plans a filter with this many yes keys. The plan's memory is an estimate, because the seeds
-    /// depend on the keys.
+    /// Plans a filter with `capacity` yes-list keys. The plan's memory is an estimate, because the
+    /// seeds depend on the keys.
     fn plan_members(builder: &Builder<Self>, capacity: usize) -> Option<Plan<Details>> {
         let Options { no_capacity: no, label, .. } = builder.options;
         let (yes, rate) = (capacity as u64, builder.rate().unwrap_or(DEFAULT_RATE));
@@ -72,7 +72,7 @@ impl Plannable for YesNoFilter {
 }
 
 /// The size of a [`YesNoFilter`] follows from its two lists. A capacity makes it larger than that,
-/// so that longer lists still fit. A limit on memory limits the number of yes keys.
+/// so that longer lists still fit. A memory limit restricts the number of yes-list keys.
 ///
 /// ```
 /// use twiceshy::YesNoFilter;
@@ -83,7 +83,7 @@ impl Plannable for YesNoFilter {
 /// # Ok::<(), twiceshy::error::PlanError>(())
 /// ```
 impl Builder<YesNoFilter> {
-    /// Plans the filter for at least this many no keys; see [`capacity`](Self::capacity).
+    /// Plans the filter for at least `keys` no-list keys; see [`capacity`](Self::capacity).
     #[must_use]
     pub fn no_capacity(mut self, keys: usize) -> Self {
         self.options.no_capacity = keys as u64;
@@ -132,8 +132,8 @@ impl Builder<YesNoFilter> {
     ///
     /// # Errors
     /// [`ListError::OnBothLists`] names a hash that is on both lists. [`ListError::Build`] if the
-    /// options are impossible, if there is not enough memory, or if there are more yes keys than
-    /// the [memory](Self::memory) has room for. [`ListError::Uneven`] if the hashes aren't random.
+    /// options are impossible, if there is not enough memory, or if there are more yes-list keys
+    /// than the [memory](Self::memory) has room for. [`ListError::Uneven`] if the hashes aren't random.
     pub fn build(&self, yes: &[Hash], no: &[Hash]) -> Result<YesNoFilter, ListError> {
         let plan = self.plan()?;
         let lists = [sorted(yes)?, sorted(no)?];
@@ -205,7 +205,7 @@ struct NoSeed {
     least_bits: u32,
 }
 
-/// The yes keys and the no keys of a quotient.
+/// The yes-list keys and the no-list keys of a quotient.
 type Keys<'a> = [&'a [Hash]; 2];
 
 /// Builds a filter of this shape. The lists are sorted, so they are in the order of quotients.
@@ -236,8 +236,8 @@ fn write(
     Ok(Ok(YesNoFilter::from_parts(shape, tally, writer.finish()?)))
 }
 
-/// Returns a group with the smallest seed that separates the yes keys of each quotient from its no
-/// keys, and subtracts the expected number of hashes from `hashes_left`.
+/// Returns a group with the smallest seed that separates the yes-list keys of each quotient from its
+/// no-list keys, and subtracts the expected number of hashes from `hashes_left`.
 fn seeded(bits: u32, quotients: &[Keys<'_>], hashes_left: &mut f64) -> Result<Group, NoSeed> {
     *hashes_left -= hashes_to_seed(bits, quotients, *hashes_left)?;
     let mut fingerprints = Vec::new();
@@ -263,9 +263,9 @@ fn seeded(bits: u32, quotients: &[Keys<'_>], hashes_left: &mut f64) -> Result<Gr
 
 /// Returns the average number of hashes that finding a seed takes.
 ///
-/// A seed works if no yes key has the same remainder as a no key of its quotient. The probability
-/// is e^(-pairs/2^bits), if there are `pairs` such pairs of keys. If it is too low, the error names
-/// a sufficient number of bits.
+/// A seed works if no yes-list key has the same remainder as a no-list key of its quotient. The
+/// probability is e^(-pairs/2^bits), if there are `pairs` such pairs of keys. If it is too low, the
+/// error names a sufficient number of bits.
 fn hashes_to_seed(bits: u32, quotients: &[Keys<'_>], hashes_left: f64) -> Result<f64, NoSeed> {
     let counts = quotients.iter().map(|[yes, no]| (yes.len() as f64, no.len() as f64));
     let both = counts.filter(|(yes, no)| yes * no > 0.0);

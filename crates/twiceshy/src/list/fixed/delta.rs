@@ -1,7 +1,7 @@
 //! Deltas update a filter without its lists.
 //!
 //! A delta lists changed fingerprints and seeds. A list of added and removed keys would not be
-//! enough: a new yes key may change the seed of its group because of an old no key.
+//! enough: a new yes-list key may change the seed of its group because of an old no-list key.
 //!
 //! # Format, version 1
 //! All numbers are little-endian.
@@ -19,8 +19,8 @@
 //! | 68 | 4 | log₂ of the quotients per group, *g* |
 //! | 72 | 4 | low bits of a seed that are stored verbatim |
 //! | 76 | 4 | label |
-//! | 80 | 8 | yes keys |
-//! | 88 | 8 | no keys |
+//! | 80 | 8 | yes-list keys |
+//! | 88 | 8 | no-list keys |
 //! | 96 | 8 | fingerprints |
 //! | 104 | 8 | the requested rate, a 64-bit floating-point number |
 //! | 112 | 8 | size of the body in bytes, *n* |

@@ -3,22 +3,23 @@
 //! # How it works
 //! The integer part of a hash times the number of quotients is the key's quotient. Keys are sorted
 //! into *blocks* by quotient. The *remainder* of a key is a function of its whole hash and a
-//! *seed*. A fingerprint is a quotient and a remainder; blocks store the fingerprints of all yes
-//! keys ([`block`]).
+//! *seed*. A fingerprint is a quotient and a remainder; blocks store the fingerprints of all
+//! yes-list keys ([`block`]).
 //!
-//! A few neighbouring quotients form a *group* and share a seed: the smallest one for which no yes
-//! key of the group has the same remainder as a no key of the same quotient. So the no list costs
-//! only the seeds. If a yes key collides with c no keys on average, a seed works for k yes keys
-//! with probability e^-kc, and storing the first that works takes about kc log₂ e bits. That is
-//! the lower bound (theorem 7 of the adaptive quotient filter paper). An adaptive filter, which
-//! lengthens fingerprints instead, takes several times as much, but doesn't need to know all no
-//! keys in advance.
+//! A few neighbouring quotients form a *group* and share a seed: the smallest one for which no
+//! yes-list key of the group has the same remainder as a no-list key of the same quotient. So the
+//! no list costs only the seeds. If a yes-list key collides with c no-list keys on average, a seed
+//! works for k yes-list keys with probability e^-kc, and storing the first that works takes about
+//! kc log₂ e bits. That is the lower bound (theorem 7 of the adaptive quotient filter paper). An
+//! adaptive filter, which lengthens fingerprints instead, takes several times as much, but doesn't
+//! need to know all no-list keys in advance.
 //!
 //! In a larger group, rounding a seed to whole bits wastes less, but more seeds have to be tried.
 //! [`shape`] computes the smallest filter that needs few tries.
 //!
 //! # Invariants
-//! 1. A block contains the fingerprint of each of its yes keys, and not that of any no key.
+//! 1. A block contains the fingerprint of each of its yes-list keys. It contains no fingerprint of a
+//!    no-list key.
 //! 2. The remainders of a quotient are sorted and different.
 //! 3. There is only one way to write a block, so filters with the same lists, shape and secret are
 //!    identical, bit for bit.
@@ -66,14 +67,14 @@ use core::fmt;
 /// ```
 ///
 /// # Size
-/// At a rate of ε, with |Y| yes keys and |N| no keys, it takes about
-/// log₂ 1/ε + 2.2 + 1.44 ε |N|/|Y| bits per yes key. If |N|/|Y| is larger than about 1/ε, it takes
-/// about log₂ |N|/|Y| + 4.6 bits instead. The lower bounds for any filter are 2.2 and 3.2 bits
+/// At a rate of ε, with |Y| yes-list keys and |N| no-list keys, it takes about
+/// log₂ 1/ε + 2.2 + 1.44 ε |N|/|Y| bits per yes-list key. If |N|/|Y| is larger than about 1/ε, it
+/// takes about log₂ |N|/|Y| + 4.6 bits instead. The lower bounds for any filter are 2.2 and 3.2 bits
 /// less. Rates above 0.1 take a few tenths of a bit more.
 ///
 /// # Complexity
-/// A lookup takes constant time and reads at most three cache lines; it reads one if no yes key is
-/// near. Building takes linear time and 33 bytes per key.
+/// A lookup takes constant time and reads at most three cache lines; it reads one if no yes-list
+/// key is near. Building takes linear time and 33 bytes per key.
 #[derive(Clone)]
 pub struct YesNoFilter {
     shape: Shape,
@@ -146,8 +147,8 @@ impl YesNoFilter {
 
     filter_traits!(@is_empty);
 
-    /// Returns the filter's number of members, memory use and expected error. Members are the keys
-    /// of the yes list. The filter is always full, and never needs repairs.
+    /// Returns the filter's number of members, memory use and expected false-positive rate. Members
+    /// are the keys of the yes list. The filter is always full, and never needs repairs.
     pub fn stats(&self) -> Stats {
         Stats {
             members: self.len(),
@@ -190,7 +191,7 @@ impl YesNoFilter {
             return Err(Invalid(format!("there are {found} fingerprints, not {fingerprints}")));
         }
         if found > yes || (found == 0) != (yes == 0) {
-            return Err(Invalid(format!("{yes} yes keys can't have {found} fingerprints")));
+            return Err(Invalid(format!("{yes} yes-list keys can't have {found} fingerprints")));
         }
         Ok(())
     }
@@ -246,12 +247,12 @@ impl Shape {
     }
 }
 
-/// Returns the bytes of memory that a filter with this many lines takes.
+/// Returns the bytes of memory that a filter with `lines` lines takes.
 fn bytes_of(lines: usize) -> u64 {
     (size_of::<YesNoFilter>() + (lines + 1) * LINE) as u64
 }
 
-/// Returns the size in bytes of an index of this many blocks.
+/// Returns the size in bytes of an index of `blocks` blocks.
 fn index_bytes(blocks: u64) -> usize {
     (4 * (blocks as usize + 1)).next_multiple_of(8)
 }

@@ -27,7 +27,7 @@ pub(crate) const MAX_LOW_BITS: u32 = 20;
 pub(crate) const MAX_BLOCKS: u64 = 1 << 26;
 
 /// Maximum average number of seeds per group that a new shape may need to try. Each try hashes all
-/// no keys of the group again.
+/// no-list keys of the group again.
 const TRIES: f64 = 12.0;
 
 /// Maximum average number of seeds per group that a reused shape may need to try. Such a shape was
@@ -61,8 +61,8 @@ impl Shape {
             && self.low_bits <= MAX_LOW_BITS
     }
 
-    /// Returns the smallest shape that holds this many keys, and whose remainders have at least
-    /// `least` bits.
+    /// Returns the smallest shape that holds `yes` and `no` keys, and whose remainders have at
+    /// least `least` bits.
     pub(crate) fn plan(yes: u64, no: u64, rate: f64, least: u32) -> Option<Self> {
         let mut best: Option<(f64, Self)> = None;
         for remainder_bits in least..=MAX_REMAINDER_BITS {
@@ -96,7 +96,7 @@ impl Shape {
         })
     }
 
-    /// Returns the expected size of a filter with this many keys, in bits.
+    /// Returns the expected size of a filter with `yes` and `no` keys on its lists, in bits.
     pub(super) fn expected_bits(&self, yes: u64, no: u64) -> f64 {
         let load = yes as f64 / self.quotients() as f64;
         let others = load + 1.0 + load * f64::from(self.remainder_bits);
@@ -105,12 +105,13 @@ impl Shape {
         (others + seed / f64::from(1 << self.group_bits)) * self.quotients() as f64
     }
 
-    /// Returns the average number of no keys that collide with a given yes key under one seed.
+    /// Returns the average number of no-list keys that collide with a given yes-list key under one
+    /// seed.
     fn confused(&self, no: u64) -> f64 {
         no as f64 / self.fingerprints()
     }
 
-    /// Returns the average number of yes keys per group.
+    /// Returns the average number of yes-list keys per group.
     fn group_keys(&self, yes: u64) -> f64 {
         yes as f64 / (self.quotients() >> self.group_bits) as f64
     }

@@ -113,7 +113,7 @@ fn impossible_filters_are_refused() {
         matches!(error, ListError::Build(BuildError::Plan(PlanError::Capacity(_))))
     };
     assert!(refused.as_ref().is_err_and(plan), "{refused:?}");
-    // Long remainders distinguish a few yes keys from any number of no keys.
+    // Long remainders distinguish a few yes-list keys from any number of no-list keys.
     let planned = YesNoFilter::builder().capacity(10).no_capacity(usize::MAX).build(&some, &[]);
     check(&planned.unwrap(), &some, &[]);
     // These hashes differ only in their last bits.
@@ -122,7 +122,7 @@ fn impossible_filters_are_refused() {
 }
 
 #[test]
-fn memory_limits_the_number_of_yes_keys() {
+fn memory_limits_the_number_of_yes_list_keys() {
     let builder = YesNoFilter::builder().false_positive_rate(0.01).memory(1 << 16);
     let plan = builder.plan().unwrap();
     assert!(plan.capacity > 50_000 && plan.bytes <= 1 << 16, "{plan:?}");
@@ -172,7 +172,7 @@ fn keys_chosen_to_collide_get_longer_remainders_immediately() {
     check(&filter, &yes, &no);
     assert!((19..=23).contains(&filter.details().remainder_bits), "{filter:?}");
 
-    // 3000 copies of a no key are as easy to separate as one.
+    // 3000 copies of a no-list key are as easy to separate as one.
     let copies = [no[..1000].to_vec(), vec![no[1000]; 3000]].concat();
     let filter = built(&yes, &copies, 0.01).unwrap();
     check(&filter, &yes, &copies);
@@ -272,7 +272,7 @@ fn small_changes_make_small_deltas() {
     assert!(old.apply(&delta).unwrap() == new);
 }
 
-/// With the chosen number of bits, at least one in 64 seeds works. So the builder doesn't try 2^16
+/// With the chosen number of bits, at least one in 64 seeds works, so the builder doesn't try 2^16
 /// seeds for each number of bits that is too small.
 #[test]
 fn keys_chosen_to_collide_take_few_tries() {

@@ -49,7 +49,7 @@ use std::borrow::Cow;
 ///
 /// # Older lists
 /// Earlier versions stored each line as written, except for the case of ASCII letters. A lookup
-/// therefore tries both the normalised line and the line as written, if they differ. So older
+/// therefore tries both the normalised line and the line as written, if they differ, so older
 /// lists still match what they matched before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

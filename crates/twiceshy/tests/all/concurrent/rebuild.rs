@@ -18,7 +18,7 @@ fn builder() -> Builder<QuotientFilter> {
     QuotientFilter::builder()
 }
 
-/// Returns this many different members, sorted.
+/// Returns `count` different members, sorted.
 fn members(count: usize, seed: u64) -> Members {
     let mut numbers = Numbers(seed);
     (0..count).map(|_| (numbers.hash(), 1)).collect()

@@ -109,7 +109,7 @@ fn invalid_names_keep_their_invalid_labels() {
         ("<b>.example", "<b>.example"),
         ("a..b.example", "a..b.example"),
         ("\u{ad}", "\u{ad}"),
-        // Only addresses may end in a number.
+        // Only IP addresses may end in a number.
         ("Host.123", "host.123"),
         ("1.2.3.4.5", "1.2.3.4.5"),
         ("192.168.0.256", "192.168.0.256"),

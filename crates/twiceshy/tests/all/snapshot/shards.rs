@@ -367,8 +367,8 @@ fn version_1_of_shards_is_read_and_written_unchanged() {
     let back = restored(&kept).unwrap();
     check_entries(&back, &members);
     back.validate().unwrap();
-    // An earlier version wrote this file. That version refused a repair if the shard had to grow.
-    // So the file has the same members, but fewer repairs.
+    // An earlier version wrote this file. That version refused a repair if the shard had to grow,
+    // so the file has the same members, but fewer repairs.
     assert_eq!((back.parameters(), back.len()), (filter.parameters(), filter.len()));
     assert!(back.stats().repairs < filter.stats().repairs);
     assert!(kept == saved(&back), "{name} would be written differently today");

@@ -61,7 +61,7 @@ impl Life {
     /// among new keys. A key stays at an age longer if it is less popular at that age.
     fn in_progress(config: ActiveSetConfig, sizes: &Zipf, random: &mut Random) -> Self {
         loop {
-            // Draw from `sizes`, and reject some draws. So the probability of a lifetime is
+            // Draw from `sizes`, and reject some draws, so the probability of a lifetime is
             // proportional to its length and to how often such lifetimes begin.
             let limit = sizes.sample(random) as u32 + 1;
             let share = f64::from(limit) / f64::from(config.most);
