@@ -46,7 +46,7 @@ impl DeadCells {
         let Parameters { slots, remainder_bits, value_bits, remainders, .. } = depths.parameters();
         let fingerprints = u128::from(slots) << remainder_bits;
         let is_exact = fingerprints >= cells.into() && remainders.is_plain();
-        if !is_exact || value_bits != DEPTH_BITS || depths.tally().growth != Some(GROWTH_LOAD) {
+        if !is_exact || value_bits != DEPTH_BITS || depths.tally.growth != Some(GROWTH_LOAD) {
             return Err(Invalid("the table of dead cells has wrong parameters".into()));
         }
         Ok(Self { cells, depths })

@@ -101,8 +101,7 @@ impl Level {
     pub(super) fn parts(&self) -> LevelParts<'_> {
         let Self { plan: LevelPlan { cells, functions, room }, written, ref lines, .. } = *self;
         let keys = [self.start_key, self.step_key];
-        let bits = &lines.bytes()[..lines.len() * LINE];
-        LevelParts { cells, functions, room, written, keys, bits }
+        LevelParts { cells, functions, room, written, keys, bits: lines.as_ref() }
     }
 
     /// Returns the cells of a hash. In level 0, the fraction of function 0 is the hash itself, so

@@ -92,7 +92,7 @@ impl YesNoList {
         no: OrderedHashes,
         rate: f64,
         repairs: u64,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, ListError> {
         let empty = Self::builder().false_positive_rate(rate).build()?;
         let mut list = Self { yes, no, repairs, ..empty };
         list.build_filter()?;
@@ -100,7 +100,7 @@ impl YesNoList {
     }
 
     /// Builds the filter for the first time.
-    fn build_filter(&mut self) -> Result<(), BuildError> {
+    fn build_filter(&mut self) -> Result<(), ListError> {
         self.replace(self.size.at_least(self.yes.len(), self.no.len()).parameters()?)
     }
 

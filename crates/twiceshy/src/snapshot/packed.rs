@@ -3,7 +3,7 @@
 use super::SnapshotError;
 use super::describe::{Assemble, Describe, Fields, Header};
 use super::kind::Kind;
-use super::sections::{SecretRecord, table_of};
+use super::sections::SecretRecord;
 use super::stream::{Input, Table};
 use crate::bits::memory::{LINE, Lines};
 use crate::error::Invalid;
@@ -81,7 +81,7 @@ pub(super) fn read<F: Pack>(
     secret: Option<Secret>,
 ) -> Result<(F, Option<Secret>), SnapshotError> {
     let (packed, secret) = Packed::<F>::read_table(input, secret)?;
-    let table = table_of(&packed.lines);
+    let table = packed.lines.as_ref();
     let filter = F::unpack(&packed.fields, table)?;
     // There is only one way to pack a filter.
     let (fields, parts) = filter.pack();
