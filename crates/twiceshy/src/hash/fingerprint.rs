@@ -358,7 +358,7 @@ impl Digits {
         parts: impl Fn(&mut T) -> (Scaled, &mut u32),
     ) {
         let pairs = items.len().saturating_sub(1);
-        for index in (0..pairs).chain((0..pairs).rev()) {
+        for index in (0..pairs).chain((0..pairs).rev().skip(1)) {
             let (before, after) = items.split_at_mut(index + 1);
             let (one, one_length) = parts(&mut before[index]);
             let (other, other_length) = parts(&mut after[0]);

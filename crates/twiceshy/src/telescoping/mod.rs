@@ -351,10 +351,11 @@ impl<S: Scheme> CodedFilter<S> {
 
     /// Returns the symbols of a block's entries, up to the last one that isn't 0.
     fn symbols(&self, home: Place) -> Vec<Symbol> {
-        self.shared
-            .coding
-            .decode(self.shared.table.code::<0>(home), self.shared.table.code_bits())
-            .collect()
+        let table = &self.shared.table;
+        // Blocks seldom have more entries than lanes, and an insert adds one.
+        let mut symbols = Vec::with_capacity(table.lanes() as usize + 1);
+        symbols.extend(self.shared.coding.decode(table.code::<0>(home), table.code_bits()));
+        symbols
     }
 
     /// Encodes symbols. Returns `None` if there is no room for them.
