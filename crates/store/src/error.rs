@@ -59,6 +59,13 @@ pub enum StoreError {
     /// A filter can't be built with these options, or from these members.
     #[error("the filter can't be built")]
     Build(#[from] BuildError),
+    /// The filter of a range store has no room, and its last rebuild has failed. A later write tries again:
+    /// after 100 ms, and after more failures up to a minute.
+    #[error("the filter has no room, and its rebuild has failed a short while ago: {reason}")]
+    RebuildFailed {
+        /// Why the rebuild has failed.
+        reason: String,
+    },
     /// A snapshot of the filter can't be written.
     #[error("the filter can't be saved")]
     Snapshot(#[from] SnapshotError),
