@@ -342,3 +342,82 @@ pub(super) fn adapt<K: StoredKey>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::FaultyBackend;
+    use crate::{MemoryBackend, OpenOptions};
+    use std::sync::Arc;
+    use std::thread::sleep;
+    use std::time::Duration;
+    use twiceshy_deadline::Deadline;
+
+    type Faulty = Arc<FaultyBackend<MemoryBackend>>;
+
+    /// More failures than this would take many minutes, because the delay doubles with each of them.
+    const MANY: u64 = 15;
+
+    fn open() -> (RangeStore<u64, Faulty>, Faulty) {
+        let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+        let options = OpenOptions::new().capacity(8);
+        (options.open_ranges_with(Arc::clone(&backend), None).unwrap(), backend)
+    }
+
+    /// Calls `work` until it succeeds, which takes as long as the delay.
+    fn succeed(work: impl Fn() -> bool) {
+        while !work() {
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn growth_that_has_failed_is_not_tried_again_by_every_put() {
+        let _deadline = Deadline::new();
+        let (store, backend) = open();
+        backend.fail_scans(true);
+        let refused = (0..).map(|n| n * 1001).find(|&key| store.put(key, b"").is_err()).unwrap();
+        for _ in 0..2000 {
+            let error = store.put(refused, b"").unwrap_err();
+            assert!(matches!(error, StoreError::RebuildFailed { .. } | StoreError::Backend(_)));
+        }
+        let stats = store.stats();
+        assert!((1..MANY).contains(&stats.rebuilds_failed), "{stats:?}");
+        backend.heal();
+        succeed(|| store.put(refused, b"").is_ok());
+        assert!(store.get(refused).unwrap().is_some());
+        store.validate().unwrap();
+    }
+
+    #[test]
+    fn making_room_for_repairs_that_has_failed_is_not_tried_again_by_every_write() {
+        let _deadline = Deadline::new();
+        let (store, backend) = open();
+        store.put(7, b"").unwrap();
+        backend.fail_scans(true);
+        let delete = || {
+            store.wants_room_in(store.filter().generation);
+            assert!(!store.delete(u64::MAX).unwrap());
+            store.stats()
+        };
+        for _ in 0..2000 {
+            delete();
+        }
+        let stats = delete();
+        assert!((1..MANY).contains(&stats.rebuilds_failed) && stats.rebuilds == 0, "{stats:?}");
+        backend.heal();
+        succeed(|| delete().rebuilds > 0);
+        store.validate().unwrap();
+    }
+
+    #[test]
+    fn rebuild_by_the_caller_is_tried_at_once() {
+        let (store, backend) = open();
+        backend.fail_scans(true);
+        let refused = (0..).map(|n| n * 1001).find(|&key| store.put(key, b"").is_err()).unwrap();
+        store.rebuild().unwrap_err();
+        backend.heal();
+        store.rebuild().unwrap();
+        store.put(refused, b"").unwrap();
+    }
+}
