@@ -666,7 +666,8 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Slows a writer down if a shard that it has written to is nearly full: once, for the fullest of
-    /// these `shards`. Without a background thread, rebuilds such shards instead. The caller holds no lock.
+    /// these `shards`. Without a background thread, rebuilds such shards instead, unless another thread is
+    /// rebuilding one. The caller holds no lock.
     pub(super) fn pace<S: Source>(&self, source: &S, shards: &[usize]) {
         let mut delay = 0;
         for &shard in shards {
@@ -679,7 +680,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 // A shard that isn't ready needs no room.
                 let of_shard = if is_ready { upkept.delay.load(Ordering::Relaxed) } else { 0 };
                 delay = delay.max(of_shard);
-            } else if self.upkeep.work().may_try(shard) {
+            } else if !self.upkeep.is_rebuilding() && self.upkeep.work().may_try(shard) {
                 let reason = self.reason(shard, &self.filter.shard_fill(shard));
                 if !is_ready || matches!(reason, Some(Reason::Growth | Reason::Rotation)) {
                     // The write has succeeded, so ignore an error. The rebuild is tried again later.
