@@ -376,7 +376,8 @@ mod tests {
         let _deadline = Deadline::new();
         let (store, backend) = open();
         backend.fail_scans(true);
-        let refused = (0..).map(|n| n * 1001).find(|&key| store.put(key, b"").is_err()).unwrap();
+        let refused =
+            (0..5000).map(|n| n * 1001).find(|&key| store.put(key, b"").is_err()).unwrap();
         for _ in 0..2000 {
             let error = store.put(refused, b"").unwrap_err();
             assert!(matches!(error, StoreError::RebuildFailed { .. } | StoreError::Backend(_)));
@@ -414,7 +415,8 @@ mod tests {
     fn rebuild_by_the_caller_is_tried_at_once() {
         let (store, backend) = open();
         backend.fail_scans(true);
-        let refused = (0..).map(|n| n * 1001).find(|&key| store.put(key, b"").is_err()).unwrap();
+        let refused =
+            (0..5000).map(|n| n * 1001).find(|&key| store.put(key, b"").is_err()).unwrap();
         store.rebuild().unwrap_err();
         backend.heal();
         store.rebuild().unwrap();
