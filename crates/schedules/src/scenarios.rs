@@ -1,13 +1,20 @@
 //! The scenarios, and the program that runs them.
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::Mutex;
 use shuttle::{Config, Runner, thread};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use twiceshy::{QuotientFilter, Secret, TelescopingFilter, concurrent::Shard};
-use twiceshy_store::{Layout, MemoryBackend, OpenOptions, Store};
+use twiceshy::{Hash, MemberSource, QuotientFilter, Secret, TelescopingFilter, concurrent::Shard};
+use twiceshy_store::testing::{Fault, FaultyBackend};
+use twiceshy_store::{
+    Backend, Guard, GuardError, Guarded, Layout, MemoryBackend, OpenOptions, Stats, Store,
+    WriteError,
+};
 
 const HELP: &str = "\
 Usage: twiceshy-schedules [SCHEDULES] [SEED]
@@ -28,12 +35,16 @@ type Tried<F = QuotientFilter> = Store<Arc<MemoryBackend>, F>;
 
 type Scenario = (&'static str, fn(&Seen));
 
-const SCENARIOS: [Scenario; 5] = [
+const SCENARIOS: [Scenario; 9] = [
     ("rebuild", |seen| rebuild::<QuotientFilter>(Layout::Merged, seen)),
     ("rebuild-split", |seen| rebuild::<QuotientFilter>(Layout::Split, seen)),
     ("rebuild-telescoping", |seen| rebuild::<TelescopingFilter>(Layout::Merged, seen)),
     ("upkeep", upkeep),
     ("close", close),
+    ("two-rebuilds", two_rebuilds),
+    ("shards", shards),
+    ("doubts", doubts),
+    ("faults", faults),
 ];
 
 /// Counts what has happened in all schedules of a scenario, to show that they exercise the store.
@@ -51,14 +62,12 @@ struct Seen {
 
 impl Seen {
     /// Counts what has happened up to now, while other threads used the store.
-    fn add_beside<F: Shard>(&self, store: &Tried<F>) {
-        let stats = store.stats();
+    fn add_beside(&self, stats: &Stats) {
         self.rebuilds_beside.fetch_add(stats.rebuilds, Ordering::Relaxed);
         self.rotations_beside.fetch_add(stats.rotations, Ordering::Relaxed);
     }
 
-    fn add<F: Shard>(&self, store: &Tried<F>) {
-        let stats = store.stats();
+    fn add(&self, stats: &Stats) {
         self.rebuilds.fetch_add(stats.rebuilds, Ordering::Relaxed);
         self.rotations.fetch_add(stats.rotations, Ordering::Relaxed);
         self.repairs.fetch_add(stats.repairs, Ordering::Relaxed);
@@ -208,7 +217,7 @@ fn rebuild<F: Shard>(layout: Layout, seen: &Seen) {
         [&[500], &*left[0], &*left[1]].concat()
     });
     check(&store, &members);
-    seen.add(&store);
+    seen.add(&store.stats());
 }
 
 /// The background thread rebuilds the shard when it is full of members or of repairs.
@@ -227,11 +236,11 @@ fn upkeep(seen: &Seen) {
             }
         });
         let left = writers.map(|writer| writer.join().unwrap());
-        seen.add_beside(&store);
+        seen.add_beside(&store.stats());
         left.concat()
     });
     check(&store, &members);
-    seen.add(&store);
+    seen.add(&store.stats());
 }
 
 /// The store is closed while its background thread works, and opened again.
@@ -248,7 +257,213 @@ fn close(seen: &Seen) {
         }));
         store.wait_until_ready().unwrap();
         check(&store, &members);
-        seen.add(&store);
+        seen.add(&store.stats());
         store.close().unwrap();
     }
+}
+
+/// Two threads rebuild the same shard at the same time, and others write and read.
+fn two_rebuilds(seen: &Seen) {
+    let options = options(Layout::Merged).background_share(0.0);
+    let mut store: Tried = options.open_with(Arc::default(), None).unwrap();
+    store.wait_until_ready().unwrap();
+    put(&store, 500);
+    let members = thread::scope(|scope| {
+        let writer = scope.spawn(|| write(&store, 0));
+        scope.spawn(|| read(&store));
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..2 {
+                    store.rebuild().unwrap();
+                    assert!(store.contains(&key(500)).unwrap(), "the oldest member is lost");
+                }
+            });
+        }
+        [&[500], &*writer.join().unwrap()].concat()
+    });
+    check(&store, &members);
+    seen.add(&store.stats());
+}
+
+/// Two threads write batches whose keys belong to several shards, while the background thread and another
+/// one rebuild these shards.
+fn shards(seen: &Seen) {
+    let options = options(Layout::Merged).shards(4).background_share(1.0);
+    let mut store: Tried = options.open_with(Arc::default(), None).unwrap();
+    store.wait_until_ready().unwrap();
+    let members = thread::scope(|scope| {
+        let writers = [0, 100].map(|first| {
+            let store = &store;
+            scope.spawn(move || {
+                let batch: Vec<u32> = (first..first + 2 * KEYS).collect();
+                for half in batch.chunks(KEYS as usize) {
+                    store.put_many(half.iter().map(|&number| (key(number), b"1"))).unwrap();
+                    let keys: Vec<_> = half.iter().map(|&number| key(number)).collect();
+                    let found = store.get_many(&keys).unwrap();
+                    assert!(found.iter().all(Option::is_some), "a member is lost");
+                }
+                delete(store, first);
+                batch[1..].to_vec()
+            })
+        });
+        scope.spawn(|| read(&store));
+        scope.spawn(|| store.rebuild().unwrap());
+        writers.map(|writer| writer.join().unwrap()).concat()
+    });
+    check(&store, &members);
+    seen.add(&store.stats());
+}
+
+/// The database of a guard: keys with their hashes.
+#[derive(Default)]
+struct Rows(Mutex<BTreeMap<u32, Hash>>);
+
+#[derive(Debug)]
+struct TimeOut;
+
+impl Rows {
+    fn insert(&self, hash: Hash, key: u32) {
+        self.0.lock().unwrap().insert(key, hash);
+    }
+}
+
+impl MemberSource for Rows {
+    type Member = u32;
+    type Error = TimeOut;
+
+    fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<u32>, TimeOut> {
+        let rows = self.0.lock().unwrap();
+        Ok(rows.iter().filter(|(_, hash)| hashes.contains(hash)).map(|(&key, _)| key).collect())
+    }
+}
+
+impl Guarded for Rows {
+    type Key = u32;
+    type Value = ();
+
+    fn look_up(&self, key: &u32) -> Result<Option<()>, TimeOut> {
+        Ok(self.0.lock().unwrap().contains_key(key).then_some(()))
+    }
+}
+
+/// Writes time out, and arrive at the database later, while others write, read and rebuild the shard. There
+/// are more of them than the guard records, so its shard is distrusted until they are settled.
+fn doubts(seen: &Seen) {
+    const LATE: [u32; 4] = [700, 701, 702, 703];
+    let guard: Guard<Rows> =
+        options(Layout::Merged).max_doubts(3).open_guard(Rows::default()).unwrap();
+    let is_there = |key: u32| guard.get(&key).unwrap().is_some();
+    let insert = |key: u32| {
+        let hash = guard.hash(&key);
+        guard.insert(&key, |rows| {
+            rows.insert(hash, key);
+            Ok(())
+        })
+    };
+    let members = thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for key in 0..KEYS {
+                insert(key).unwrap();
+                assert!(is_there(key), "{key} was inserted, and is lost");
+                if key % 3 == 0 {
+                    let remove = |rows: &Rows| {
+                        rows.0.lock().unwrap().remove(&key);
+                        Ok(())
+                    };
+                    assert!(guard.remove(&key, remove).unwrap(), "{key} was inserted, and is lost");
+                    assert!(!is_there(key), "{key} was removed, and is there");
+                }
+            }
+            (0..KEYS).filter(|key| key % 3 > 0)
+        });
+        scope.spawn(|| assert!((1000..1012).all(|key| !is_there(key))));
+        scope.spawn(|| (0..2).for_each(|_| guard.rebuild().unwrap()));
+        scope.spawn(|| {
+            for key in LATE {
+                let failed = guard.insert(&key, |_| Err::<(), _>(WriteError::Unknown(TimeOut)));
+                assert!(matches!(failed, Err(GuardError::InDoubt(TimeOut))));
+            }
+            for key in LATE {
+                guard.database().insert(guard.hash(&key), key);
+                assert!(is_there(key), "{key} has arrived, and is lost");
+            }
+            guard.settle_all().unwrap();
+            assert!(LATE.into_iter().all(is_there), "a settled member is lost");
+        });
+        writer.join().unwrap().chain(LATE).collect::<Vec<u32>>()
+    });
+    for _ in 0..2 {
+        assert!(members.iter().all(|&key| is_there(key)), "a member is lost");
+        assert!((1000..1012).all(|key| !is_there(key)));
+        guard.tend().unwrap();
+        guard.validate().unwrap();
+    }
+    let stats = guard.stats();
+    assert_eq!((stats.shards_ready, stats.doubts), (stats.shards, 0));
+    seen.add(&stats);
+}
+
+/// Returns whether a key is there, or `None` if the backend fails.
+fn is_there<B: Backend>(store: &Store<B>, number: u32) -> Option<bool> {
+    store.contains(&key(number)).ok()
+}
+
+/// Operations of the backend fail, before or after they are done. Every acknowledged write must be seen.
+fn faults(seen: &Seen) {
+    let options = options(Layout::Merged).background_share(0.0);
+    let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+    let mut store: Store<_> = options.open_with(Arc::clone(&backend), None).unwrap();
+    store.wait_until_ready().unwrap();
+    let known = thread::scope(|scope| {
+        let writers = [0, 100].map(|first| {
+            let store = &store;
+            scope.spawn(move || {
+                let mut known = Vec::new();
+                for number in first..first + KEYS {
+                    if store.put(&key(number), b"1").is_err() {
+                        continue;
+                    }
+                    assert_ne!(is_there(store, number), Some(false), "{number} is lost");
+                    if number % 3 > 0 {
+                        known.push((number, true));
+                    } else if let Ok(was_there) = store.delete(&key(number)) {
+                        assert!(was_there, "{number} is lost");
+                        assert_ne!(is_there(store, number), Some(true), "{number} was deleted");
+                        known.push((number, false));
+                    }
+                }
+                known
+            })
+        });
+        scope.spawn(|| assert!((1000..1012).all(|key| is_there(&store, key) != Some(true))));
+        scope.spawn(|| {
+            for _ in 0..3 {
+                // A failed rebuild leaves the old filter in use.
+                let _ = store.rebuild();
+            }
+        });
+        scope.spawn(|| {
+            for (n, fault) in [(3, Fault::Before), (5, Fault::After), (1, Fault::Before)] {
+                let first = backend.operations();
+                backend.fail_at(n, fault);
+                for _ in 0..20 {
+                    if backend.operations() > first + n {
+                        break;
+                    }
+                    thread::yield_now();
+                }
+            }
+        });
+        writers.map(|writer| writer.join().unwrap()).concat()
+    });
+    backend.heal();
+    for _ in 0..2 {
+        for &(number, expected) in &known {
+            assert_eq!(is_there(&store, number), Some(expected), "{number}");
+        }
+        assert!((1000..1012).all(|key| is_there(&store, key) == Some(false)));
+        store.rebuild().unwrap();
+        store.validate().unwrap();
+    }
+    seen.add(&store.stats());
 }

@@ -63,6 +63,13 @@ pub enum StoreError {
     /// A shard of the filter can't be rebuilt from these members.
     #[error("a shard of the filter can't be rebuilt")]
     Rebuild(#[source] RebuildError),
+    /// The filter of a range store has no room, and its last rebuild has failed. A later write tries again:
+    /// after 100 ms, and after more failures up to a minute.
+    #[error("the filter has no room, and its rebuild has failed a short while ago: {reason}")]
+    RebuildFailed {
+        /// Why the rebuild has failed.
+        reason: String,
+    },
     /// A snapshot of the filter can't be written.
     #[error("the filter can't be saved")]
     Snapshot(#[from] SnapshotError),

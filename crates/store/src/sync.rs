@@ -36,14 +36,6 @@ pub(crate) fn is_poisoned<T>(lock: &Mutex<T>) -> bool {
     lock.is_poisoned()
 }
 
-/// Makes a lock usable again after a thread has panicked while it held the lock.
-pub(crate) fn clear_poison<T>(lock: &Mutex<T>) {
-    #[cfg(shuttle)]
-    let _ = lock;
-    #[cfg(not(shuttle))]
-    lock.clear_poison();
-}
-
 /// Makes the current thread sleep.
 pub(crate) fn sleep(time: std::time::Duration) {
     // Under shuttle, let other threads run, whatever their priorities are.

@@ -2,11 +2,11 @@
 //! the change for a rebuild, while it holds the lock of the shard's [writes](super::notes::Writes).
 
 use super::notes::Writes;
-use super::upkeep::Change;
+use super::upkeep::{Change, LONGEST_DELAY};
 use super::{MaintainedFilter, Source};
 use crate::stats::Count;
 use crate::stripes::Locked;
-use crate::sync::atomic::Ordering;
+use crate::sync::{atomic::Ordering, sleep};
 use scopeguard::ScopeGuard;
 use smallvec::SmallVec;
 use std::ops::RangeInclusive;
@@ -26,9 +26,15 @@ impl<F: Shard> MaintainedFilter<F> {
     /// filter may need a listing of the members near it. `others` are in the filter, but not in the
     /// database. A key that can't be removed stays as a ghost. In a store, that includes a key
     /// whose removal has no room for the trace of a repair.
+    ///
+    /// The shard may have been rebuilt since the caller locked its stripes, and the listing may reach
+    /// beyond them. Then another thread's write may be in the filter, but not in the listing, and the
+    /// filter refuses the listing. That write ends soon, so this lists again after a pause. The caller
+    /// can't begin again with more stripes, because its own write is under way.
     pub(super) fn remove_hash<S: Source>(
         &self,
         source: &S,
+        locked: &Locked<'_>,
         hash: Hash,
         others: &[Hash],
         is_held: impl Fn(&Writes) -> bool,
@@ -36,6 +42,7 @@ impl<F: Shard> MaintainedFilter<F> {
         // If listing the members panics, the key stays as a ghost.
         let in_flight = scopeguard::guard((), |()| self.leave_ghost(hash));
         let mut listed: Option<(Claim, Vec<Member>)> = None;
+        let mut is_covered = true;
         for _ in 0..LISTINGS {
             let mut writes = self.writes(hash);
             let is_held = self.is_ready(hash) && is_held(&writes);
@@ -58,15 +65,19 @@ impl<F: Shard> MaintainedFilter<F> {
                     self.changed(hash, Change::Addition);
                     return;
                 }
-                Err(RemoveError::Ambiguous | RemoveError::Stale) => {}
+                Err(RemoveError::Ambiguous | RemoveError::Stale) => drop(writes),
                 Err(RemoveError::Full { .. }) => {
                     self.wants_room(self.filter.shard_of(hash));
                     break;
                 }
+                Err(RemoveError::Unlisted { .. }) if !is_covered => {
+                    drop(writes);
+                    sleep(LONGEST_DELAY);
+                }
                 Err(_) => break,
             }
-            drop(writes);
             let Answer::Maybe(claim) = self.filter.check(hash) else { break };
+            is_covered = locked.covers(&claim.suspects());
             let others = [others, &[hash]].concat();
             let Ok(members) = self.listed(source, &claim, &others) else { break };
             listed = Some((claim, members));

@@ -58,12 +58,12 @@ impl<F: Shard> InFlight<'_, F> {
     }
 
     /// Ends all writes as not done, and removes the new keys from the filter.
-    fn undo(mut self, source: &impl Source) {
+    fn undo(mut self, source: &impl Source, locked: &Locked<'_>) {
         while let Some((hash, entered)) = self.writes.pop() {
             match entered {
                 Entered::New => {
                     let others = self.new_hashes();
-                    self.maintained.remove_hash(source, hash, &others, |_| true);
+                    self.maintained.remove_hash(source, locked, hash, &others, |_| true);
                 }
                 Entered::Before => self.maintained.writes(hash).end(hash, true),
                 Entered::Nothing => self.maintained.writes(hash).end_unknown(hash),
@@ -172,9 +172,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 hashes.iter().map(|&hash| self.filter.shard_of(hash)).collect();
             shards.sort_unstable();
             shards.dedup();
-            for shard in shards {
-                self.pace(source, shard);
-            }
+            self.pace(source, &shards);
         }
         written
     }
@@ -227,7 +225,7 @@ impl<F: Shard> MaintainedFilter<F> {
                     self.kept.remove(&mut locked, hash);
                 }
             }
-            Err(error) if S::is_refusal(error) => in_flight.undo(source),
+            Err(error) if S::is_refusal(error) => in_flight.undo(source, &locked),
             Err(_) => in_flight.doubt::<S>(),
         }
         written
@@ -279,7 +277,7 @@ impl<F: Shard> MaintainedFilter<F> {
                     self.repair_again(source, locked, &mistakes, || in_flight.new_hashes());
                 }
                 failed => {
-                    in_flight.undo(source);
+                    in_flight.undo(source, locked);
                     return Ok(failed?.map(|_| unreachable!("it isn't done")));
                 }
             }

@@ -4,19 +4,29 @@ use super::insert::{Attempt, Tried, distinct};
 use super::{MaintainedFilter, Source};
 use crate::stats::Count;
 use crate::stripes::Locked;
-use twiceshy::{Answer, Hash, Listing, QuotientFilter, concurrent::Shard, error::AdaptError};
+use twiceshy::{
+    Answer, Hash, Listing, QuotientFilter,
+    concurrent::Shard,
+    error::{AdaptError, InsertError},
+};
 
 impl<F: Shard> MaintainedFilter<F> {
-    /// Returns the filter's answer, which is exact for members and for listed mistakes.
+    /// Returns the filter's answer, which is exact for members and for listed mistakes. A shard that isn't
+    /// ready answers "yes" to all hashes except listed mistakes, which is exact for both, too.
     pub(crate) fn answer(&self, hash: Hash) -> bool {
         self.counters.add(Count::AnsweredFromMemory, 1);
-        self.filter.contains(hash)
+        if self.is_ready(hash) { self.filter.contains(hash) } else { !self.is_mistake(hash) }
     }
 
     /// Answers many lookups like [`answer`](Self::answer).
     pub(crate) fn answer_many(&self, hashes: &[Hash], answers: &mut Vec<bool>) {
         self.counters.add(Count::AnsweredFromMemory, hashes.len() as u64);
+        let is_unready = |&(_, &hash): &(usize, &Hash)| !self.is_ready(hash);
+        let unready: Vec<(usize, &Hash)> = hashes.iter().enumerate().filter(is_unready).collect();
         self.filter.contains_many(hashes, answers);
+        for (at, &hash) in unready {
+            answers[at] = !self.is_mistake(hash);
+        }
     }
 
     /// Repairs mistakes, writes them to the database, and adds them to the list in memory. Returns
@@ -58,6 +68,9 @@ impl<F: Shard> MaintainedFilter<F> {
         let mut is_new = vec![false; hashes.len()];
         for (at, hash) in distinct(hashes) {
             is_new[at] = !locked.has_mistake(hash);
+            if !self.is_ready(hash) {
+                return Ok(Tried::NoRoom(hash, InsertError::Mismatch.into()));
+            }
             if !is_new[at] || !self.filter.contains(hash) {
                 continue;
             }
@@ -94,6 +107,10 @@ impl<F: Shard> MaintainedFilter<F> {
         mistake: Hash,
     ) -> Attempt<(), S::Error> {
         let epoch = self.writes(mistake).epoch;
+        if !self.is_ready(mistake) {
+            // A list answers without asking the database, so it needs a shard that is ready.
+            return Ok(Tried::NoRoom(mistake, InsertError::Mismatch.into()));
+        }
         let Answer::Maybe(claim) = self.filter.check(mistake) else {
             return Ok(Tried::Done(()));
         };
@@ -153,11 +170,12 @@ impl MaintainedFilter<QuotientFilter> {
     fn shorten(&self, source: &impl Source, locked: &Locked<'_>, hash: Hash) {
         let claim = self.filter.claim_near(hash);
         let suspects = claim.suspects();
-        if !locked.covers(&suspects) {
+        if !self.is_ready(hash) || !locked.covers(&suspects) {
             return;
         }
         let Ok(members) = self.scan(source, &suspects) else { return };
         let listing = Listing::new(&members).with_mistakes(locked.mistakes(&suspects));
+        let _writes = self.writes(hash);
         // If there are ghosts, the filter refuses, and keeps its longer fingerprints.
         let _ = self.filter.shorten(&claim, listing);
     }

@@ -157,13 +157,15 @@ impl<F: Shard> MaintainedFilter<F> {
         let doubt = source.doubt(hash);
         if !is_there && doubt == Doubt::None {
             ScopeGuard::into_inner(in_flight);
-            self.remove_hash(source, hash, &[], is_held);
+            self.remove_hash(source, &locked, hash, &[], is_held);
             return Ok(false);
         }
         let removed = write();
         ScopeGuard::into_inner(in_flight);
         match removed {
-            Ok(()) if doubt != Doubt::Unsettled => self.remove_hash(source, hash, &[], is_held),
+            Ok(()) if doubt != Doubt::Unsettled => {
+                self.remove_hash(source, &locked, hash, &[], is_held);
+            }
             // The key may have been removed despite the error.
             Err(_) if S::LEAVES_GHOSTS && is_member => self.leave_ghost(hash),
             Err(_) if is_there => self.writes(hash).end(hash, true),
@@ -239,7 +241,7 @@ impl<F: Shard> MaintainedFilter<F> {
             self.writes(hash).end_unknown(hash);
         } else {
             let is_held = |writes: &Writes| is_settled || writes.epoch != epoch;
-            self.remove_hash(source, hash, &[], is_held);
+            self.remove_hash(source, &locked, hash, &[], is_held);
         }
         Ok(is_there)
     }

@@ -58,19 +58,21 @@ mod tests;
 pub(crate) use insert::distinct;
 pub(crate) use lookup::Asked;
 pub(crate) use rebuild::THREAD as REBUILD_THREAD;
-pub(crate) use upkeep::THREAD as UPKEEP_THREAD;
+pub(crate) use upkeep::{THREAD as UPKEEP_THREAD, retry_delay};
 
 use crate::sizing::ShardSizes;
 use crate::stats::{Count, Counters, Stats};
 use crate::stripes::{Locked, Stripes};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard, clear_poison};
+use crate::sync::{Mutex, MutexGuard};
 use kept::Kept;
 use notes::Writes;
 use records::Records;
 use repair::Deferred;
 use smallvec::SmallVec;
-use std::ops::RangeInclusive;
+use std::ops::{Deref, DerefMut, RangeInclusive};
+use std::sync::PoisonError;
+use std::thread::panicking;
 use std::time::Duration;
 use twiceshy::{
     Concurrent, Hash, MemberSource,
@@ -283,6 +285,42 @@ impl Upkept {
     }
 }
 
+/// The locked writes of a shard. If the thread panics before it unlocks them, it may have left the filter
+/// half changed. Then the shard answers "maybe" from that moment until it is rebuilt.
+struct LockedWrites<'a, F: Shard> {
+    writes: MutexGuard<'a, Writes>,
+    maintained: &'a MaintainedFilter<F>,
+    shard: usize,
+    /// Whether the thread was panicking already when it took the lock. If so, it only ends its writes, which
+    /// leaves the filter whole.
+    was_panicking: bool,
+}
+
+impl<F: Shard> Drop for LockedWrites<'_, F> {
+    #[inline]
+    fn drop(&mut self) {
+        if panicking() && !self.was_panicking {
+            self.maintained.distrust_half_changed(self.shard);
+        }
+    }
+}
+
+impl<F: Shard> Deref for LockedWrites<'_, F> {
+    type Target = Writes;
+
+    #[inline]
+    fn deref(&self) -> &Writes {
+        &self.writes
+    }
+}
+
+impl<F: Shard> DerefMut for LockedWrites<'_, F> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Writes {
+        &mut self.writes
+    }
+}
+
 impl<F: Shard> MaintainedFilter<F> {
     /// Wraps a filter whose shards have these sizes. Either all of its shards are ready, or none.
     pub(crate) fn new(
@@ -316,25 +354,29 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Locks the writes of a hash's shard.
-    fn writes(&self, hash: Hash) -> MutexGuard<'_, Writes> {
+    fn writes(&self, hash: Hash) -> LockedWrites<'_, F> {
         self.writes_of(self.filter.shard_of(hash))
     }
 
-    /// Locks the writes of a shard. If a thread has panicked while it held this lock, it may have left the
-    /// filter half changed. Then the shard answers "maybe" until it is rebuilt.
-    fn writes_of(&self, shard: usize) -> MutexGuard<'_, Writes> {
-        let Upkept { writes, is_ready, .. } = &self.shards[shard];
-        writes.lock().unwrap_or_else(|poisoned| {
-            is_ready.store(false, Ordering::Release);
-            clear_poison(writes);
-            self.wants_rebuild(shard);
-            poisoned.into_inner()
-        })
+    /// Locks the writes of a shard. Every change of the filter happens under this lock.
+    fn writes_of(&self, shard: usize) -> LockedWrites<'_, F> {
+        // Ignore poisoning, because the thread that panicked has distrusted the shard.
+        let writes = self.shards[shard].writes.lock().unwrap_or_else(PoisonError::into_inner);
+        LockedWrites { writes, maintained: self, shard, was_panicking: panicking() }
+    }
+
+    /// Makes a shard answer "maybe" until it is rebuilt, and schedules that. The caller holds the lock of
+    /// the shard's writes.
+    #[cold]
+    fn distrust_half_changed(&self, shard: usize) {
+        self.shards[shard].is_ready.store(false, Ordering::Release);
+        self.wants_rebuild(shard);
     }
 
     /// Returns whether the shard of a hash is ready. Call this before asking the filter: a shard that
     /// becomes ready after it was asked may have lacked members. (A shard that is distrusted after this call
-    /// may answer as before.)
+    /// may answer as before. So a lookup that runs while another thread's change panics may get a wrong
+    /// answer.)
     fn is_ready(&self, hash: Hash) -> bool {
         self.upkept(hash).is_ready.load(Ordering::Acquire)
     }

@@ -164,6 +164,11 @@ impl Writes {
         true
     }
 
+    /// Returns whether a rebuild of the shard is under way.
+    pub(super) fn has_notes(&self) -> bool {
+        self.notes.is_some()
+    }
+
     /// Takes the notes since the last call. The rebuild goes on.
     pub(super) fn take_notes(&mut self) -> Notes {
         self.notes.as_deref_mut().map(mem::take).unwrap_or_default()

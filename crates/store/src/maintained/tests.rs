@@ -4,34 +4,92 @@ use super::*;
 use crate::error::StoreError;
 use crate::sizing::Sizing;
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use twiceshy::QuotientFilter;
+use std::iter;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use twiceshy::{QuotientFilter, TelescopingFilter};
+use twiceshy_deadline::Deadline;
 
-/// A database in memory.
+type Hook<T> = OnceLock<Box<dyn Fn(&T) + Send + Sync>>;
+
+/// A database in memory, which may keep records of mistakes.
 #[derive(Default)]
-struct Members(Mutex<BTreeSet<Hash>>);
+struct Members<const RECORDS: bool = false> {
+    keys: Mutex<BTreeSet<Hash>>,
+    records: Mutex<BTreeSet<Hash>>,
+    /// Called with the interval before its members are listed.
+    before_listing: Hook<RangeInclusive<Hash>>,
+    /// Called with the listed members before they are returned.
+    after_listing: Hook<Vec<Hash>>,
+    /// Called when a rebuild asks for the keys in doubt in an interval. It holds the lock of the writes.
+    on_doubts: Hook<RangeInclusive<Hash>>,
+}
 
-impl MemberSource for Members {
+fn call<T>(hook: &Hook<T>, argument: &T) {
+    if let Some(hook) = hook.get() {
+        hook(argument);
+    }
+}
+
+fn set<T>(hook: &Hook<T>, new: impl Fn(&T) + Send + Sync + 'static) {
+    assert!(hook.set(Box::new(new)).is_ok());
+}
+
+impl<const RECORDS: bool> MemberSource for Members<RECORDS> {
     type Member = Hash;
     type Error = StoreError;
 
     fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<Hash>, StoreError> {
-        Ok(self.0.lock().unwrap().range(hashes).copied().collect())
+        call(&self.before_listing, &hashes);
+        let listed = self.keys.lock().unwrap().range(hashes).copied().collect();
+        call(&self.after_listing, &listed);
+        Ok(listed)
     }
 }
 
-impl Source for Members {
+impl<const RECORDS: bool> Source for Members<RECORDS> {
+    const KEEPS_RECORDS: bool = RECORDS;
+
+    fn recorded(
+        &self,
+        hashes: &RangeInclusive<Hash>,
+    ) -> impl Iterator<Item = Result<Hash, StoreError>> {
+        let records: Vec<Hash> =
+            self.records.lock().unwrap().range(hashes.clone()).copied().collect();
+        records.into_iter().map(Ok)
+    }
+
+    fn is_recorded(&self, hash: Hash) -> Result<bool, StoreError> {
+        Ok(self.records.lock().unwrap().contains(&hash))
+    }
+
+    fn write_records(&self, new: &[Hash], forgotten: &[Hash]) -> Result<(), StoreError> {
+        let mut records = self.records.lock().unwrap();
+        records.extend(new);
+        records.retain(|record| !forgotten.contains(record));
+        Ok(())
+    }
+
     fn doubt(&self, _: Hash) -> Doubt {
         Doubt::None
     }
+
+    fn doubts(&self, hashes: &RangeInclusive<Hash>) -> Vec<Hash> {
+        call(&self.on_doubts, hashes);
+        Vec::new()
+    }
 }
 
+const FOUND: Policy = Policy::Found { repaired: true, kept: None };
+
 /// A filter with four shards.
-fn maintained(policy: Policy) -> MaintainedFilter<QuotientFilter> {
-    let sizing = Sizing { capacity: 100, shards: 4, ..Sizing::default() };
+fn maintained<F: Shard>(capacity: usize, policy: Policy) -> MaintainedFilter<F> {
+    let sizing = Sizing { capacity, shards: 4, false_positive_rate: 0.05, ..Sizing::default() };
     let filter = sizing.build_empty().unwrap();
-    let bits = sizing.remainder_bits::<QuotientFilter>().unwrap();
-    let sizes = sizing.shard_sizes::<QuotientFilter>(filter.shards(), bits);
+    let bits = sizing.remainder_bits::<F>().unwrap();
+    let sizes = sizing.shard_sizes::<F>(filter.shards(), bits);
     MaintainedFilter::new(filter, true, sizes, policy)
 }
 
@@ -39,39 +97,76 @@ fn hash(number: u128) -> Hash {
     Hash::from_u128(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
 }
 
-fn put(filter: &MaintainedFilter<QuotientFilter>, members: &Members, hash: Hash) {
-    let is_there = |_| Ok(members.0.lock().unwrap().contains(&hash));
+/// Returns endless hashes that belong to a shard.
+fn hashes_of<F: Shard>(
+    filter: &MaintainedFilter<F>,
+    shard: usize,
+    first: u128,
+) -> impl Iterator<Item = Hash> {
+    (first..).map(hash).filter(move |&hash| filter.filter.shard_of(hash) == shard)
+}
+
+/// Writes keys in one batch.
+fn put_all<F: Shard, const RECORDS: bool>(
+    filter: &MaintainedFilter<F>,
+    members: &Members<RECORDS>,
+    hashes: &[Hash],
+) {
+    let is_there = |at: usize| Ok(members.keys.lock().unwrap().contains(&hashes[at]));
     let written = filter.write(
         members,
-        &[hash],
+        hashes,
         is_there,
         |_| Ok(()),
         |_| {
-            members.0.lock().unwrap().insert(hash);
+            members.keys.lock().unwrap().extend(hashes);
             Ok(())
         },
     );
     written.unwrap();
 }
 
-fn panic_while_changing(filter: &MaintainedFilter<QuotientFilter>, hash: Hash) {
-    let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let _writes = filter.writes(hash);
-        std::panic::resume_unwind(Box::new("a bug in the filter"));
-    }));
-    assert!(panicked.is_err());
+fn put<F: Shard, const RECORDS: bool>(
+    filter: &MaintainedFilter<F>,
+    members: &Members<RECORDS>,
+    hash: Hash,
+) {
+    put_all(filter, members, &[hash]);
+}
+
+fn is_found<F: Shard, const RECORDS: bool>(
+    filter: &MaintainedFilter<F>,
+    members: &Members<RECORDS>,
+    hash: Hash,
+) -> bool {
+    let look_up =
+        || Ok::<_, StoreError>(members.keys.lock().unwrap().contains(&hash).then_some(()));
+    filter.get(members, hash, look_up).unwrap().is_some()
+}
+
+/// Panics during a change of a hash's shard: the source panics while a rebuild holds the lock.
+fn panic_while_changing(filter: &MaintainedFilter<QuotientFilter>, members: &Members, hash: Hash) {
+    set(&members.on_doubts, |_| std::panic::resume_unwind(Box::new("a bug")));
+    let shard = filter.filter.shard_of(hash);
+    let rebuild = || filter.rebuild_shard(members, shard, 0).map(drop);
+    assert!(catch_unwind(AssertUnwindSafe(rebuild)).is_err());
+}
+
+/// Returns a copy of the database without its hooks.
+fn healed(members: &Members) -> Members {
+    Members { keys: Mutex::new(members.keys.lock().unwrap().clone()), ..Members::default() }
 }
 
 #[test]
-fn shard_answers_maybe_after_a_panic_until_it_is_rebuilt() {
-    let (filter, members) =
-        (maintained(Policy::Found { repaired: true, kept: None }), Members::default());
+fn shard_answers_maybe_from_a_panic_in_its_change_until_it_is_rebuilt() {
+    let (filter, members) = (maintained(100, FOUND), Members::<false>::default());
     (0..50).for_each(|number| put(&filter, &members, hash(number)));
-    panic_while_changing(&filter, hash(7));
-    drop(filter.writes(hash(7)));
-    assert!(!filter.is_ready(hash(7)) && !filter.is_exact(), "the next writer notices");
+    panic_while_changing(&filter, &members, hash(7));
+    let members = healed(&members);
+    let stats = filter.stats();
+    assert_eq!((stats.shards_ready, stats.shards_due), (3, 1), "no writer has come since");
     let shard = filter.filter.shard_of(hash(7));
-    let new = (100..1000).map(hash).find(|&new| filter.filter.shard_of(new) == shard).unwrap();
+    let new = hashes_of(&filter, shard, 100).next().unwrap();
     let looked_up = filter.get(&members, new, || Ok::<_, StoreError>(Some(())));
     assert_eq!(looked_up.unwrap(), Some(()), "the database was asked");
     put(&filter, &members, new);
@@ -80,17 +175,297 @@ fn shard_answers_maybe_after_a_panic_until_it_is_rebuilt() {
 }
 
 #[test]
-fn list_rebuilds_a_distrusted_shard_before_the_next_insert() {
-    let (filter, members) = (maintained(Policy::Listed { rate: 0.001 }), Members::default());
+fn list_answers_exactly_while_a_shard_is_distrusted() {
+    let policy = Policy::Listed { rate: 0.05 };
+    let (filter, members) = (maintained(100, policy), Members::<false>::default());
     (0..50).for_each(|number| put(&filter, &members, hash(number)));
-    panic_while_changing(&filter, hash(7));
-    assert_eq!(filter.stats().shards_ready, 4, "nobody has noticed yet");
+    let listed: Vec<Hash> = (1000..1100).map(hash).collect();
+    let list = |mistakes: &[Hash]| {
+        filter.list_mistakes(&members, mistakes, |_| Ok(()), |_| Ok(())).unwrap()
+    };
+    assert_eq!(list(&listed), 100);
+    panic_while_changing(&filter, &members, hash(7));
+    assert_eq!(filter.stats().shards_ready, 3);
+    let check = |numbers: std::ops::Range<u128>, expected: bool| {
+        let hashes: Vec<Hash> = numbers.map(hash).collect();
+        assert!(hashes.iter().all(|&hash| filter.answer(hash) == expected));
+        let mut answers = Vec::new();
+        filter.answer_many(&hashes, &mut answers);
+        assert_eq!(answers, vec![expected; hashes.len()]);
+    };
+    check(0..50, true);
+    check(1000..1100, false);
     let shard = filter.filter.shard_of(hash(7));
-    let mut new = (100..1000).map(hash).filter(|&new| filter.filter.shard_of(new) == shard);
-    for new in new.by_ref().take(3) {
+    let unlisted: Vec<Hash> = hashes_of(&filter, shard, 2000).take(50).collect();
+    assert!(unlisted.iter().all(|&hash| filter.answer(hash)));
+    // The next change rebuilds the shard first.
+    let members = healed(&members);
+    let more: Vec<Hash> = hashes_of(&filter, shard, 1100).take(5).collect();
+    filter.list_mistakes(&members, &more, |_| Ok(()), |_| Ok(())).unwrap();
+    assert_eq!(filter.stats().shards_ready, 4);
+    assert!(more.iter().all(|&mistake| !filter.answer(mistake)));
+    check(0..50, true);
+    check(1000..1100, false);
+}
+
+#[test]
+fn list_rebuilds_a_distrusted_shard_before_the_next_insert() {
+    let policy = Policy::Listed { rate: 0.001 };
+    let (filter, members) = (maintained(100, policy), Members::<false>::default());
+    (0..50).for_each(|number| put(&filter, &members, hash(number)));
+    panic_while_changing(&filter, &members, hash(7));
+    let members = healed(&members);
+    assert_eq!(filter.stats().shards_ready, 3);
+    let shard = filter.filter.shard_of(hash(7));
+    for new in hashes_of(&filter, shard, 100).take(3) {
         put(&filter, &members, new);
         assert!(filter.answer(new));
     }
     assert!(filter.is_exact());
     assert_eq!(filter.find_fault(&members).unwrap(), None);
+}
+
+#[test]
+fn batch_is_delayed_once_for_all_nearly_full_shards() {
+    let (filter, members) =
+        (maintained::<QuotientFilter>(4000, FOUND), Members::<false>::default());
+    // Nobody rebuilds the shards, because there is no such thread.
+    filter.announce_thread();
+    let mut batch = Vec::new();
+    for shard in 0..4 {
+        let is_crowded = || filter.shards[shard].delay.load(Ordering::Relaxed) > 0;
+        let mut hashes = hashes_of(&filter, shard, 0);
+        while !is_crowded() {
+            put(&filter, &members, hashes.next().unwrap());
+        }
+        batch.extend(hashes.next());
+    }
+    let before = filter.stats();
+    assert_eq!((before.shards_due, before.stalled_writes), (4, 0));
+    assert_eq!(before.delayed_writes, 4, "the last put into each shard");
+    put_all(&filter, &members, &batch);
+    assert_eq!(filter.stats().delayed_writes, 5);
+    put(&filter, &members, batch[2]);
+    assert_eq!(filter.stats().delayed_writes, 6);
+}
+
+#[test]
+fn write_that_finds_its_shard_full_is_counted() {
+    let (filter, members) = (maintained::<QuotientFilter>(100, FOUND), Members::<false>::default());
+    (0..50).for_each(|number| put(&filter, &members, hash(number)));
+    assert_eq!(filter.stats().stalled_writes, 0, "shards were rebuilt before they were full");
+    let many: Vec<Hash> = (100..1100).map(hash).collect();
+    put_all(&filter, &members, &many);
+    let stats = filter.stats();
+    assert!((1..=24).contains(&stats.stalled_writes), "{stats:?}");
+    assert_eq!((stats.delayed_writes, stats.shards_ready), (0, 4));
+}
+
+/// Makes listings of one shard wait. Returns the channels that say that a listing waits, and that let it go
+/// on.
+fn hang(members: &Members, hashes: RangeInclusive<Hash>) -> (Receiver<()>, Sender<()>) {
+    let ((waits, is_waiting), (release, released)) = (channel(), channel());
+    let released = Mutex::new(released);
+    set(&members.before_listing, move |listed: &RangeInclusive<Hash>| {
+        if listed.start() == hashes.start() {
+            let _ = waits.send(());
+            // The sender is dropped at the end of the test.
+            let _ = released.lock().unwrap().recv();
+        }
+    });
+    (is_waiting, release)
+}
+
+fn check_stall(has_thread: bool) {
+    let _deadline = Deadline::new();
+    let (mut filter, members) =
+        (maintained::<QuotientFilter>(100, FOUND), Members::<false>::default());
+    filter.upkeep.longest_stall = Duration::from_millis(20);
+    let (filter, members) = (&filter, &members);
+    let (is_waiting, release) = hang(members, filter.filter.shard_hashes(0));
+    thread::scope(|scope| {
+        let release = release;
+        let rebuilding = if has_thread {
+            filter.announce_thread();
+            filter.wants_room(0);
+            scope.spawn(|| filter.tend_in_background(members, 1.0))
+        } else {
+            scope.spawn(|| drop(filter.rebuild_shard(members, 0, 0)))
+        };
+        is_waiting.recv().unwrap();
+        let many: Vec<Hash> = hashes_of(filter, 1, 0).take(500).collect();
+        put_all(filter, members, &many);
+        assert!(!filter.is_ready(many[0]) && filter.stats().stalled_writes > 0);
+        assert!(many.iter().all(|&member| is_found(filter, members, member)));
+        drop(release);
+        filter.stop();
+        rebuilding.join().unwrap();
+    });
+    filter.tend(members).unwrap();
+    assert!(filter.is_exact());
+    assert_eq!(filter.find_fault(members).unwrap(), None);
+}
+
+#[test]
+fn writer_waits_only_so_long_for_a_background_thread_that_hangs() {
+    check_stall(true);
+}
+
+#[test]
+fn writer_waits_only_so_long_for_another_caller_that_hangs() {
+    check_stall(false);
+}
+
+#[test]
+fn callers_rebuild_shards_after_the_background_thread_has_died() {
+    /// A panic that can't be caught, because dropping it panics again.
+    struct Deadly;
+
+    impl Drop for Deadly {
+        fn drop(&mut self) {
+            panic!("dropping a panic");
+        }
+    }
+
+    let _deadline = Deadline::new();
+    let (filter, members) = (maintained::<QuotientFilter>(100, FOUND), Members::<false>::default());
+    let is_first = AtomicBool::new(true);
+    set(&members.before_listing, move |_| {
+        if is_first.swap(false, Ordering::Relaxed) {
+            panic_any(Deadly);
+        }
+    });
+    filter.announce_thread();
+    assert!(filter.stats().has_background_thread);
+    filter.wants_room(0);
+    thread::scope(|scope| {
+        let died = scope.spawn(|| filter.tend_in_background(&members, 1.0)).join();
+        assert!(died.is_err());
+    });
+    let dead = filter.stats();
+    assert!(!dead.has_background_thread && dead.rebuilds == 0 && dead.rebuilds_failed == 1);
+    (0..1000).for_each(|number| put(&filter, &members, hash(number)));
+    assert!(filter.stats().rebuilds > 4);
+    while filter.stats().shards_due > 0 {
+        // The shard whose rebuild has failed is tried again after a delay.
+        filter.tend(&members).unwrap();
+        thread::yield_now();
+    }
+    assert!(filter.is_exact());
+    assert_eq!(filter.find_fault(&members).unwrap(), None);
+}
+
+#[test]
+fn background_thread_rests_in_proportion_to_its_work() {
+    let rest = |share| upkeep::rest_after(Duration::from_secs(2), share);
+    assert_eq!(rest(1.0), Duration::ZERO);
+    assert_eq!(rest(0.5), Duration::from_secs(2));
+    assert_eq!(rest(0.25), Duration::from_secs(6));
+    assert_eq!(rest(1e-300), Duration::from_secs(2_000_000));
+}
+
+/// The thread rests a million times as long as it works, except while a writer waits.
+#[test]
+fn writer_that_waits_ends_the_rest_of_the_background_thread() {
+    let _deadline = Deadline::new();
+    let (filter, members) = (maintained::<QuotientFilter>(100, FOUND), Members::<false>::default());
+    let (listed, has_listed) = channel();
+    set(&members.after_listing, move |_| {
+        let _ = listed.send(());
+    });
+    filter.announce_thread();
+    filter.wants_room(0);
+    thread::scope(|scope| {
+        let resting = scope.spawn(|| filter.tend_in_background(&members, 1e-6));
+        has_listed.recv().unwrap();
+        for shard in 1..4 {
+            let many: Vec<Hash> = hashes_of(&filter, shard, 0).take(200).collect();
+            put_all(&filter, &members, &many);
+        }
+        let stats = filter.stats();
+        filter.stop();
+        resting.join().unwrap();
+        assert!(stats.stalled_writes >= 3 && stats.rebuilds >= 4, "{stats:?}");
+        // No writer has waited so long that its shard answers "maybe".
+        assert_eq!(stats.shards_ready, 4);
+    });
+    assert_eq!(filter.find_fault(&members).unwrap(), None);
+}
+
+/// Removes a key while its shard is replaced by a smaller one, which confuses more hashes. Another thread's
+/// write of such a hash is in the filter, but not in the first listing. Returns whether the removal has
+/// listed members without that write.
+fn remove_beyond_stripes(trial: u128) -> bool {
+    const FIRST: u128 = 0x9e37_79b9_7f4a_7c15;
+    let filter = maintained::<TelescopingFilter>(100, FOUND);
+    let members = Members::<true>::default();
+    let number = |number: u128| hash(trial * 1000 + number + FIRST);
+    let in_shard = |hash: &Hash| filter.filter.shard_of(*hash) == 0;
+    (0..100).map(number).filter(in_shard).for_each(|member| put(&filter, &members, member));
+    for absent in (100..1000).map(number).filter(in_shard) {
+        assert!(!is_found(&filter, &members, absent));
+    }
+    // Both hashes are in one quotient of the small filter, but in different stripes.
+    let interval = filter.filter.suspects(number(0).min(Hash::from_u128(u128::MAX >> 3)));
+    let (start, end) = (interval.start().as_u128(), interval.end().as_u128());
+    let at = |share: u128| Hash::from_u128(start + (end - start) / 16 * share + trial);
+    let (removed, written) = (at(2), at(14));
+    put(&filter, &members, removed);
+    filter.rebuild_shard(&members, 0, 1000).unwrap();
+
+    let ((enter, entered), (release, released)) = (channel(), channel::<()>());
+    let (done, is_done) = channel();
+    let (is_removing, has_missed) = (AtomicBool::new(false), AtomicBool::new(false));
+    let state = std::sync::Arc::new((is_removing, has_missed));
+    let hook = std::sync::Arc::clone(&state);
+    let (release_in_hook, is_done) = (release.clone(), Mutex::new(is_done));
+    set(&members.after_listing, move |listed: &Vec<Hash>| {
+        let (is_removing, has_missed) = &*hook;
+        if is_removing.swap(false, Ordering::SeqCst) && !listed.contains(&written) {
+            // Let the other write finish before the listing is used.
+            has_missed.store(true, Ordering::SeqCst);
+            release_in_hook.send(()).unwrap();
+            is_done.lock().unwrap().recv().unwrap();
+        }
+    });
+    thread::scope(|scope| {
+        let (filter, members) = (&filter, &members);
+        let write = move || {
+            enter.send(()).unwrap();
+            released.recv().unwrap();
+            members.keys.lock().unwrap().insert(written);
+            let _ = done.send(());
+            Ok(())
+        };
+        let remove = || {
+            let writing = scope.spawn(move || {
+                let is_there = |_| Ok(false);
+                filter.write(members, &[written], is_there, |_| Ok(()), |_| write()).unwrap();
+            });
+            entered.recv().unwrap();
+            filter.rebuild_shard(members, 0, 0).unwrap();
+            members.keys.lock().unwrap().remove(&removed);
+            state.0.store(true, Ordering::SeqCst);
+            Ok::<_, StoreError>(writing)
+        };
+        let writing = OnceLock::new();
+        let remove = || remove().map(|handle| assert!(writing.set(handle).is_ok()));
+        let is_removed = filter.remove(members, removed, || Ok(true), || Ok(true), remove);
+        assert!(is_removed.unwrap());
+        state.0.store(false, Ordering::SeqCst);
+        let _ = release.send(());
+        writing.into_inner().unwrap().join().unwrap();
+    });
+    let stats = filter.stats();
+    assert!(stats.ghosts_left == 0 && !filter.has_ghosts(0), "{stats:?}");
+    assert_eq!(filter.find_fault(&members).unwrap(), None);
+    assert_eq!(stats.members, members.keys.lock().unwrap().len() as u64);
+    state.1.load(Ordering::SeqCst)
+}
+
+#[test]
+fn removal_lists_again_if_a_listing_beyond_its_stripes_lacks_a_write_in_flight() {
+    let _deadline = Deadline::new();
+    let has_missed = iter::successors(Some(0), |trial| Some(trial + 1)).map(remove_beyond_stripes);
+    assert_eq!(has_missed.filter(|&has_missed| has_missed).take(1).count(), 1);
 }

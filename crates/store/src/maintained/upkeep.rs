@@ -9,8 +9,11 @@
 //! # Rules
 //! - Nobody waits for room while holding a stripe, or the lock of a shard's writes.
 //! - Writers slow down before a shard is full. While a shard is due and nearly full, each write to
-//!   it is delayed: the fuller the shard, the longer, but at most by [`LONGEST_DELAY`]. So writers
-//!   rarely find it full. If they do, they wait until it is rebuilt, which is counted.
+//!   it is delayed: the fuller the shard, the longer, but at most by [`LONGEST_DELAY`]. A batch is
+//!   delayed once, not once per shard. So writers rarely find a shard full. If they do, they wait until
+//!   it is rebuilt, which is counted. They wait at most for [`LONGEST_STALL`]. After that, the shard
+//!   answers "maybe" and takes the write, as after a rebuild that has failed. (A list returns an error
+//!   after a few such waits.)
 //! - A rebuild that fails is tried again, after a delay that doubles each time. If its shard has no room for a
 //!   new member in the meantime, the shard answers "maybe" to every query, and takes any number of writes.
 //! - If the background thread ends, callers do its work.
@@ -28,7 +31,7 @@ use scopeguard::ScopeGuard;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use twiceshy::{
     Hash,
@@ -39,15 +42,20 @@ use twiceshy::{
 pub(crate) const THREAD: &str = "twiceshy-upkeep";
 
 /// The longest time that a write is delayed because its shard is nearly full.
-const LONGEST_DELAY: Duration = Duration::from_millis(1);
+pub(super) const LONGEST_DELAY: Duration = Duration::from_millis(1);
 
 /// The time after which a rebuild that has failed is tried again. It doubles with each failure.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_mins(1);
 
 /// Returns the delay after `failures` failures, not counting the last one.
-fn retry_delay(failures: u32) -> Duration {
+pub(crate) fn retry_delay(failures: u32) -> Duration {
     FIRST_RETRY.saturating_mul(1 << failures.min(16)).min(LAST_RETRY)
+}
+
+/// Returns how long the background thread rests after work, so that it works this share of the time.
+pub(super) fn rest_after(work: Duration, share: f64) -> Duration {
+    work.mul_f64((share.recip() - 1.0).clamp(0.0, 1e6))
 }
 
 /// The pause of the background thread if other threads hold the stripes of all deferred repairs.
@@ -56,6 +64,11 @@ const BUSY_PAUSE: Duration = Duration::from_millis(1);
 /// The longest time that a writer waits before it checks again whether its shard has room. Some
 /// rebuilds don't wake the writer.
 const LONGEST_WAIT: Duration = Duration::from_millis(10);
+
+/// The longest time that a writer waits for a rebuild of its full shard, because the thread that rebuilds
+/// shards may hang in the database. (A writer that does the rebuild itself waits for its own calls of the
+/// database.)
+const LONGEST_STALL: Duration = Duration::from_secs(5);
 
 /// The minimum number of entries that a full shard gets room for.
 pub(super) const LEAST_ROOM: usize = 64;
@@ -71,6 +84,8 @@ pub(super) struct Upkeep {
     pub(super) one_at_a_time: Mutex<()>,
     /// Bytes that running rebuilds take.
     pub(super) rebuild_bytes: AtomicU64,
+    /// [`LONGEST_STALL`], except in tests.
+    pub(super) longest_stall: Duration,
     /// Duration of all rebuilds, and of the longest one, in nanoseconds.
     pub(super) rebuild_time: AtomicU64,
     pub(super) longest_rebuild: AtomicU64,
@@ -132,6 +147,7 @@ impl Upkeep {
             has_rebuilt: Condvar::new(),
             one_at_a_time: Mutex::new(()),
             rebuild_bytes: AtomicU64::new(0),
+            longest_stall: LONGEST_STALL,
             rebuild_time: AtomicU64::new(0),
             longest_rebuild: AtomicU64::new(0),
         }
@@ -143,6 +159,11 @@ impl Upkeep {
 
     fn has_thread(&self) -> bool {
         self.work().has_thread
+    }
+
+    /// Returns whether a thread is rebuilding a shard, and others must wait for it.
+    fn is_rebuilding(&self) -> bool {
+        matches!(self.one_at_a_time.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// Wakes the writers that wait for a rebuild, because one was tried.
@@ -262,7 +283,8 @@ impl<F: Shard> MaintainedFilter<F> {
         let share = (crowded / (1.0 - CROWDED)).clamp(0.0, 1.0);
         let delay = LONGEST_DELAY.mul_f64(share).as_micros() as u32;
         self.shards[shard].delay.store(delay, Ordering::Relaxed);
-        // A large shard is reviewed only about once per hundred changes.
+        // A large shard is reviewed only about once per hundred changes. They change its load, and so
+        // the delay, by little.
         let period = (fill.slots / 1024).clamp(1, 128) as u32;
         self.shards[shard].period.store(period, Ordering::Relaxed);
     }
@@ -383,7 +405,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 }
             };
             let _ = catch_unwind(AssertUnwindSafe(work));
-            let rest = start.elapsed().mul_f64((share.recip() - 1.0).min(1e6)).max(least_rest);
+            let rest = rest_after(start.elapsed(), share).max(least_rest);
             let may_rest = |work: &mut Work| work.waiting == 0 && !work.is_stopping;
             if !rest.is_zero() {
                 drop(upkeep.has_work.wait_timeout_while(upkeep.work(), rest, may_rest));
@@ -488,9 +510,11 @@ impl<F: Shard> MaintainedFilter<F> {
         let is_rotation = is_rebuilt && reason == Some(Reason::Rotation);
         self.counters.add(Count::Rotations, u64::from(is_rotation));
         upkept.failures.store(0, Ordering::Release);
-        upkept.is_due.store(false, Ordering::Release);
+        // Swap instead of storing, so that this sees what happened before a request that had no effect.
+        upkept.is_due.swap(false, Ordering::AcqRel);
         self.review(shard);
-        let is_distrusted = is_rebuilt && !upkept.is_ready.load(Ordering::Acquire);
+        let is_distrusted =
+            !upkept.is_ready.load(Ordering::Acquire) && !upkept.is_given_up.load(Ordering::Relaxed);
         if is_distrusted && source.may_trust(shard) {
             // While the shard was due, a request for another rebuild had no effect.
             self.wants_rebuild(shard);
@@ -522,8 +546,9 @@ impl<F: Shard> MaintainedFilter<F> {
         self.upkeep.announce_rebuild();
     }
 
-    /// Makes room for entries in a shard that is full. If the shard can't be rebuilt, it answers "maybe"
-    /// from then on, and needs no room. The caller holds no lock.
+    /// Makes room for entries in a shard that is full. If the shard can't be rebuilt, or if another thread
+    /// takes longer than [`LONGEST_STALL`] for this or other rebuilds, the shard answers "maybe" from then
+    /// on, and needs no room. The caller holds no lock.
     ///
     /// # Errors
     /// Only lists return errors, because they answer without asking the database.
@@ -544,10 +569,16 @@ impl<F: Shard> MaintainedFilter<F> {
             is_due && !has_failed && self.writes_of(shard).epoch == epoch
         };
         self.counters.add(Count::StalledWrites, 1);
+        let end = Instant::now() + self.upkeep.longest_stall;
         if self.has_thread() {
-            self.wait_while(shard, is_open);
+            self.wait_while(shard, end, is_open);
         }
-        while is_open() {
+        while is_open() && Instant::now() < end {
+            if self.upkeep.is_rebuilding() || self.writes_of(shard).has_notes() {
+                // Don't wait without a limit, because the other thread may never be done.
+                sleep(LONGEST_DELAY);
+                continue;
+            }
             match self.tend_shard(source, shard) {
                 Err(error) if self.policy.is_listed() => return Err(error),
                 _ => {}
@@ -556,9 +587,11 @@ impl<F: Shard> MaintainedFilter<F> {
         if self.policy.is_listed() {
             return Ok(());
         }
+        let is_too_late = is_open();
         let writes = self.writes_of(shard);
         // If a rebuild has succeeded meanwhile, it has made room, and the shard stays ready.
-        if writes.epoch == epoch && upkept.failures.load(Ordering::Acquire) > 0 {
+        let has_failed = is_too_late || upkept.failures.load(Ordering::Acquire) > 0;
+        if writes.epoch == epoch && has_failed {
             upkept.is_ready.store(false, Ordering::Release);
             self.wants_rebuild(shard);
         }
@@ -605,9 +638,9 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(())
     }
 
-    /// Waits while `is_open` says that the rebuild of a shard isn't done, and the background thread
-    /// may rebuild it.
-    fn wait_while(&self, shard: usize, is_open: impl Fn() -> bool) {
+    /// Waits until `end` while `is_open` says that the rebuild of a shard isn't done, and the background
+    /// thread may rebuild it.
+    fn wait_while(&self, shard: usize, end: Instant, is_open: impl Fn() -> bool) {
         let mut work = self.upkeep.work();
         work.waiting += 1;
         // A shard that is full comes first, even if its rebuild has failed before.
@@ -622,7 +655,7 @@ impl<F: Shard> MaintainedFilter<F> {
             drop(work);
             let is_open = is_open();
             work = self.upkeep.work();
-            if !is_open {
+            if !is_open || Instant::now() >= end {
                 break;
             }
             let is_same = |work: &mut Work| work.may_wait() && work.tried == tried;
@@ -632,27 +665,32 @@ impl<F: Shard> MaintainedFilter<F> {
         work.waiting -= 1;
     }
 
-    /// Slows a writer down if a shard that it has written to is nearly full. Without a background
-    /// thread, rebuilds the shard instead. The caller holds no lock.
-    pub(super) fn pace<S: Source>(&self, source: &S, shard: usize) {
-        let upkept = &self.shards[shard];
-        if !upkept.is_due.load(Ordering::Relaxed) {
-            return;
+    /// Slows a writer down if a shard that it has written to is nearly full: once, for the fullest of
+    /// these `shards`. Without a background thread, rebuilds such shards instead, unless another thread is
+    /// rebuilding one. The caller holds no lock.
+    pub(super) fn pace<S: Source>(&self, source: &S, shards: &[usize]) {
+        let mut delay = 0;
+        for &shard in shards {
+            let upkept = &self.shards[shard];
+            if !upkept.is_due.load(Ordering::Relaxed) {
+                continue;
+            }
+            let is_ready = upkept.is_ready.load(Ordering::Relaxed);
+            if self.has_thread() {
+                // A shard that isn't ready needs no room.
+                let of_shard = if is_ready { upkept.delay.load(Ordering::Relaxed) } else { 0 };
+                delay = delay.max(of_shard);
+            } else if !self.upkeep.is_rebuilding() && self.upkeep.work().may_try(shard) {
+                let reason = self.reason(shard, &self.filter.shard_fill(shard));
+                if !is_ready || matches!(reason, Some(Reason::Growth | Reason::Rotation)) {
+                    // The write has succeeded, so ignore an error. The rebuild is tried again later.
+                    let _ = self.tend_shard(source, shard);
+                }
+            }
         }
-        let is_ready = upkept.is_ready.load(Ordering::Relaxed);
-        if self.has_thread() {
-            // A shard that isn't ready needs no room.
-            let delay = if is_ready { upkept.delay.load(Ordering::Relaxed) } else { 0 };
-            if delay > 0 {
-                self.counters.add(Count::DelayedWrites, 1);
-                sleep(Duration::from_micros(delay.into()));
-            }
-        } else if self.upkeep.work().may_try(shard) {
-            let reason = self.reason(shard, &self.filter.shard_fill(shard));
-            if !is_ready || matches!(reason, Some(Reason::Growth | Reason::Rotation)) {
-                // The write has succeeded, so ignore an error. The rebuild is tried again later.
-                let _ = self.tend_shard(source, shard);
-            }
+        if delay > 0 {
+            self.counters.add(Count::DelayedWrites, 1);
+            sleep(Duration::from_micros(delay.into()));
         }
     }
 }

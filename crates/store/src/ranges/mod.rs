@@ -16,9 +16,10 @@ use crate::stats::{Counters, Stats};
 use crate::storage::{Storage, impl_upkeep};
 use crate::stripes::{Locked, Stripes};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use key::{Number, Span};
 use mistakes::{BYTES_PER_MARK, BYTES_PER_SPAN, Mistakes};
+use rebuild::Failure;
 use smallvec::SmallVec;
 use std::sync::PoisonError;
 use twiceshy::{
@@ -111,6 +112,8 @@ pub struct RangeStore<K: StoredKey, B: Backend> {
     is_outdated: AtomicBool,
     /// If repairs have filled a filter, one more than its generation; otherwise 0.
     due: AtomicU64,
+    /// The last rebuild, if it has failed.
+    failure: Mutex<Option<Failure>>,
     /// Bytes of memory of the filter that is being built.
     rebuild_bytes: AtomicU64,
     counters: Counters,

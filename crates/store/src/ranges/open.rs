@@ -9,8 +9,8 @@ use crate::sizing::Sizing;
 use crate::stats::Counters;
 use crate::storage::{Opened, Opening};
 use crate::stripes::Stripes;
-use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use crate::sync::{Mutex, RwLock};
 use std::path::Path;
 use twiceshy::KeyedSnapshot;
 use twiceshy::{
@@ -110,6 +110,7 @@ impl OpenOptions {
             repairs: self.repairs,
             is_outdated: AtomicBool::new(false),
             due: AtomicU64::new(0),
+            failure: Mutex::default(),
             rebuild_bytes: AtomicU64::new(0),
             counters: Counters::new(),
         };

@@ -7,6 +7,7 @@ use crate::backend::{Backend, Keyspace};
 use crate::census::Census;
 use crate::error::{Result, StoreError};
 use crate::layout;
+use crate::maintained::retry_delay;
 use crate::sizing::Sizing;
 use crate::stats::Count;
 use crate::stripes::Locked;
@@ -14,6 +15,8 @@ use crate::sync::atomic::Ordering;
 use crate::two_maps::{self, Difference};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
+use std::sync::PoisonError;
+use std::time::Instant;
 use twiceshy::{
     Answer, Hash,
     error::{AdaptError, InsertError},
@@ -29,6 +32,15 @@ const ROOMY: f64 = 0.8;
 
 /// All hashes.
 const ALL: RangeInclusive<Hash> = Hash::MIN..=Hash::MAX;
+
+/// A rebuild that has failed.
+pub(super) struct Failure {
+    /// When a write may try again.
+    retry: Instant,
+    /// The number of rebuilds that have failed one after the other.
+    failures: u32,
+    reason: String,
+}
 
 /// The result of work that needs room in the filter. If there is too little room, nothing was done, and
 /// the inner error says why.
@@ -69,10 +81,10 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.due.store(generation + 1, Ordering::Relaxed);
     }
 
-    /// Rebuilds the filter if repairs have filled it. If that fails, the old filter stays in use.
-    /// Don't hold a stripe.
+    /// Rebuilds the filter if repairs have filled it. If that fails, the old filter stays in use. Does
+    /// nothing for a while after a rebuild has failed. Don't hold a stripe.
     pub(super) fn make_room_for_repairs(&self) {
-        if self.due.load(Ordering::Relaxed) == 0 {
+        if self.due.load(Ordering::Relaxed) == 0 || self.recent_failure().is_some() {
             return;
         }
         let locked = self.stripes.lock([ALL]);
@@ -163,8 +175,12 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     }
 
     /// Replaces the filter, unless another thread has done so. The new filter has twice the capacity if the
-    /// old one is full, and otherwise the same capacity.
+    /// old one is full, and otherwise the same capacity. If a rebuild has failed a short while ago, fails at
+    /// once, because reading all members again would take long, and would probably fail again.
     fn grow(&self, generation: u64, error: &StoreError) -> Result<()> {
+        if let Some(failure) = self.recent_failure() {
+            return Err(failure);
+        }
         let locked = self.stripes.lock([ALL]);
         let current = self.filter();
         let (capacity, is_current) = (current.capacity, current.generation == generation);
@@ -183,12 +199,32 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         self.rebuild_bytes.store(0, Ordering::Relaxed);
         let is_built = built.is_ok();
         self.counters.add(if is_built { Count::Rebuilds } else { Count::RebuildsFailed }, 1);
+        self.note_failure(built.as_ref().err());
         let (filter, capacity, census) = built?;
         self.is_outdated.store(true, Ordering::Release);
         let mut current = self.filter_mut();
         let generation = current.generation + 1;
         *current = Current { filter, capacity, generation };
         Ok(census)
+    }
+
+    /// Notes why a rebuild has failed, or that it has succeeded. The more rebuilds have failed one after the
+    /// other, the later the next write tries another one.
+    fn note_failure(&self, error: Option<&StoreError>) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let failures = failure.as_ref().map_or(0, |failure| failure.failures);
+        *failure = error.map(|error| Failure {
+            retry: Instant::now() + retry_delay(failures),
+            failures: failures.saturating_add(1),
+            reason: error.to_string(),
+        });
+    }
+
+    /// Returns the failure of the last rebuild, if it is too early to try again.
+    fn recent_failure(&self) -> Option<StoreError> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = failure.as_ref().filter(|failure| Instant::now() < failure.retry);
+        recent.map(|failure| StoreError::RebuildFailed { reason: failure.reason.clone() })
     }
 
     /// Builds a filter for at least `capacity` members. Returns it with its capacity, and the census of the
@@ -304,5 +340,86 @@ pub(super) fn adapt<K: StoredKey>(
             let listing = range::Listing::new(members).dropping_ghosts();
             Ok(Some(filter.adapt(&claim, listing)?.ghosts))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::FaultyBackend;
+    use crate::{MemoryBackend, OpenOptions};
+    use std::sync::Arc;
+    use std::thread::sleep;
+    use std::time::Duration;
+    use twiceshy_deadline::Deadline;
+
+    type Faulty = Arc<FaultyBackend<MemoryBackend>>;
+
+    /// More failures than this would take many minutes, because the delay doubles with each of them.
+    const MANY: u64 = 15;
+
+    fn open() -> (RangeStore<u64, Faulty>, Faulty) {
+        let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));
+        let options = OpenOptions::new().capacity(8);
+        (options.open_ranges_with(Arc::clone(&backend), None).unwrap(), backend)
+    }
+
+    /// Calls `work` until it succeeds, which takes as long as the delay.
+    fn succeed(work: impl Fn() -> bool) {
+        while !work() {
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn growth_that_has_failed_is_not_tried_again_by_every_put() {
+        let _deadline = Deadline::new();
+        let (store, backend) = open();
+        backend.fail_scans(true);
+        let refused =
+            (0..5000).map(|n| n * 1001).find(|&key| store.put(key, b"").is_err()).unwrap();
+        for _ in 0..2000 {
+            let error = store.put(refused, b"").unwrap_err();
+            assert!(matches!(error, StoreError::RebuildFailed { .. } | StoreError::Backend(_)));
+        }
+        let stats = store.stats();
+        assert!((1..MANY).contains(&stats.rebuilds_failed), "{stats:?}");
+        backend.heal();
+        succeed(|| store.put(refused, b"").is_ok());
+        assert!(store.get(refused).unwrap().is_some());
+        store.validate().unwrap();
+    }
+
+    #[test]
+    fn making_room_for_repairs_that_has_failed_is_not_tried_again_by_every_write() {
+        let _deadline = Deadline::new();
+        let (store, backend) = open();
+        store.put(7, b"").unwrap();
+        backend.fail_scans(true);
+        let delete = || {
+            store.wants_room_in(store.filter().generation);
+            assert!(!store.delete(u64::MAX).unwrap());
+            store.stats()
+        };
+        for _ in 0..2000 {
+            delete();
+        }
+        let stats = delete();
+        assert!((1..MANY).contains(&stats.rebuilds_failed) && stats.rebuilds == 0, "{stats:?}");
+        backend.heal();
+        succeed(|| delete().rebuilds > 0);
+        store.validate().unwrap();
+    }
+
+    #[test]
+    fn rebuild_by_the_caller_is_tried_at_once() {
+        let (store, backend) = open();
+        backend.fail_scans(true);
+        let refused =
+            (0..5000).map(|n| n * 1001).find(|&key| store.put(key, b"").is_err()).unwrap();
+        store.rebuild().unwrap_err();
+        backend.heal();
+        store.rebuild().unwrap();
+        store.put(refused, b"").unwrap();
     }
 }

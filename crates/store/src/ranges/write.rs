@@ -18,7 +18,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     ///
     /// # Errors
     /// If the value is too long, if there is no memory for a larger filter, or if the backend
-    /// fails.
+    /// fails. If the filter needs to grow, and its last rebuild has failed a short while ago,
+    /// [`RebuildFailed`](crate::StoreError::RebuildFailed).
     pub fn put(&self, key: K, value: &[u8]) -> Result<()> {
         self.put_chunk(&[(Span::one(key)?.first, value)])
     }
