@@ -311,7 +311,7 @@ fn exhausted_filter() -> (AdaptiveRangeFilter<u64>, Vec<u64>, Vec<u64>) {
     for query in 1000..1100 {
         if let Answer::Maybe(claim) = filter.check_range(query..=query) {
             let suspects = members.iter().filter(|&&key| claim.is_suspect(filter.hash_of(key)));
-            if filter.adapt(&claim, &suspects.copied().collect::<Vec<_>>()).is_ok() {
+            if filter.adapt(&claim, suspects.copied().collect::<Vec<_>>()).is_ok() {
                 mistakes.push(query);
             }
         }

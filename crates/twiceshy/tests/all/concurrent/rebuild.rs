@@ -218,7 +218,7 @@ fn unevenly_distributed_hashes_get_more_slots_or_are_refused() {
         match filter.rebuild_shard(1, ShardPlan::default(), &members, &NONE) {
             Ok(()) => assert!(members.iter().all(|&member| filter.contains(member))),
             Err(error) => {
-                assert!(matches!(error, RebuildError::Build(BuildError::Full { .. })), "{error}")
+                assert!(matches!(error, RebuildError::Build(BuildError::Full { .. })), "{error}");
             }
         }
         filter.validate().unwrap();

@@ -38,7 +38,7 @@ fn worn(slots: u64, remainder_bits: u32, expandable: bool) -> AdaptiveRangeFilte
             if let Answer::Maybe(claim) = filter.check_range(range) {
                 let known = members[..=index].iter().copied();
                 let suspects = known.filter(|&key| claim.is_suspect(filter.hash_of(key)));
-                filter.adapt(&claim, &suspects.collect::<Vec<_>>()).unwrap();
+                filter.adapt(&claim, suspects.collect::<Vec<_>>()).unwrap();
             }
         }
         if expandable && index == slots as usize / 4 {
@@ -93,7 +93,7 @@ fn filter_with_the_greatest_repair_count_can_be_repaired_and_restored() {
     });
     let claim = mistake.expect("a filter of 3 bits makes mistakes");
     let suspects = members.iter().copied().filter(|&key| claim.is_suspect(filter.hash_of(key)));
-    filter.adapt(&claim, &suspects.collect::<Vec<_>>()).unwrap();
+    filter.adapt(&claim, suspects.collect::<Vec<_>>()).unwrap();
     assert_eq!(restored(&saved(&filter)).unwrap().stats().repairs, 1 << 63);
 }
 
