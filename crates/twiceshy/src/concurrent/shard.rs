@@ -1,12 +1,12 @@
 //! The traits of filters that can be shards.
 
+#[cfg(doc)]
+use crate::QuotientFilter;
 use crate::builder::{Builder, FromMembers, HasSlots};
 use crate::claim::Version;
 use crate::error::{BuildError, InsertError, Invalid, RemoveError};
 use crate::hash::Remainders;
 use crate::snapshot::Describe;
-#[cfg(doc)]
-use crate::QuotientFilter;
 use crate::{Adaptive, Claim, Dynamic, Hash, Listing, Member};
 
 /// A filter that can be one shard of a [`Concurrent`](super::Concurrent) filter, with or without
