@@ -10,37 +10,37 @@ use crate::shell::{Done, Screen, command, install, output};
 /// at 90 % load. The adaptive quotient filter has 9-bit remainders, and the others have 8-bit
 /// remainders.
 const RECORDED: [(&str, &str, f64); 26] = [
-    ("aqf", "negative", 105.3),
-    ("aqf", "positive", 129.4),
-    ("aqf", "negative-many", 104.7),
-    ("aqf", "positive-many", 159.4),
-    ("aqf", "insert", 272.1),
-    ("aqf", "insert-many", 252.8),
-    ("aqf", "bulk", 174.2),
-    ("aqf", "adapt", 4956.9),
-    ("taf", "negative", 93.2),
-    ("taf", "positive", 103.8),
-    ("taf", "insert", 235.3),
-    ("taf-adapted", "negative", 164.1),
-    ("taf-adapted", "positive", 986.1),
-    ("taf", "adapt", 13627.7),
-    ("taf-adapted", "adapt", 44981.7),
-    ("taf-adapted", "check", 1058.7),
-    ("taf-adapted", "insert", 9817.7),
-    ("exaf", "negative", 89.1),
-    ("exaf", "positive", 104.1),
-    ("exaf", "insert", 235.3),
-    ("exaf-adapted", "negative", 92.8),
-    ("exaf-adapted", "positive", 811.6),
-    ("exaf", "adapt", 13007.1),
-    ("exaf-adapted", "adapt", 21481.9),
-    ("exaf-adapted", "check", 802.5),
-    ("exaf-adapted", "insert", 6840.3),
+    ("aqf", "negative", 108.5),
+    ("aqf", "positive", 133.2),
+    ("aqf", "negative-many", 107.9),
+    ("aqf", "positive-many", 163.4),
+    ("aqf", "insert", 263.8),
+    ("aqf", "insert-many", 245.1),
+    ("aqf", "bulk", 166.6),
+    ("aqf", "adapt", 4914.4),
+    ("taf", "negative", 95.2),
+    ("taf", "positive", 105.8),
+    ("taf", "insert", 238.6),
+    ("taf-adapted", "negative", 164.7),
+    ("taf-adapted", "positive", 1007.9),
+    ("taf", "adapt", 11295.6),
+    ("taf-adapted", "adapt", 39705.7),
+    ("taf-adapted", "check", 1071.3),
+    ("taf-adapted", "insert", 9373.4),
+    ("exaf", "negative", 91.3),
+    ("exaf", "positive", 106.4),
+    ("exaf", "insert", 238.6),
+    ("exaf-adapted", "negative", 94.8),
+    ("exaf-adapted", "positive", 825.0),
+    ("exaf", "adapt", 11182.1),
+    ("exaf-adapted", "adapt", 17141.3),
+    ("exaf-adapted", "check", 826.0),
+    ("exaf-adapted", "insert", 6717.5),
 ];
 
-/// The largest accepted ratio of counted to recorded instructions. It is above 1, because the count
-/// depends on the compiler.
-const MARGIN: f64 = 1.08;
+/// The largest accepted ratio of counted to recorded instructions. The same code, built by the same
+/// compiler, always gives the same count; compilers differ a little. These counts are of Rust 1.95.
+const MARGIN: f64 = 1.02;
 
 pub(crate) fn run(screen: &Screen) -> Done {
     install("valgrind", &["valgrind", "--version"])?;
