@@ -4,6 +4,7 @@
 //! writes, every write *notes* whether its key is present or absent, in the same step in which it changes
 //! the old filter. The rebuild begins with a note for each write that is under way. It amends its list
 //! with the notes, in rounds, and applies the rest of them in the step that swaps the new filter in.
+//! If writers are so fast that there would be too many notes, the rebuild is abandoned, and begins again.
 //!
 //! # Invariants
 //! - A write is *in flight* from before its first change, of the filter or of the database, until after
