@@ -488,6 +488,8 @@ impl<F: Shard> Rebuild<'_, F> {
 
     /// Builds the new filter from the list and the mistakes.
     fn build(&mut self) -> Result<Replacement<F>, BuildError> {
+        // Count the copy of the mistakes below.
+        self.recount((self.mistakes.len() * size_of::<Hash>()) as u64);
         let Self { maintained, shard, slots, members, mistakes, more, .. } = self;
         let members = members.members();
         // A member may be among the mistakes, because a write failed, or because the key moved to the
@@ -547,9 +549,10 @@ impl<F: Shard> Rebuild<'_, F> {
         self.members.bytes() + mistakes + self.doomed_bytes
     }
 
-    /// Counts the memory that this rebuild takes now, and these bytes for notes that it has taken.
-    fn recount(&mut self, notes: u64) {
-        let lists = self.listed_bytes() + notes;
+    /// Counts the memory that this rebuild takes now, with this many bytes besides its lists and the new
+    /// filter.
+    fn recount(&mut self, others: u64) {
+        let lists = self.listed_bytes() + others;
         self.count_bytes(size_of::<Self>() as u64 + lists + self.filter_bytes);
     }
 
