@@ -468,7 +468,7 @@ fn filter_and_rebuilds_stay_within_the_limit_of_memory() {
         while tried.filter.stats().shards_ready == shards && members < 200_000 {
             (0..100).for_each(|number| tried.put(hash(members + number)));
             members += 100;
-            for _ in 0..60 {
+            for _ in 0..200 {
                 let next = tried.next.get();
                 tried.next.set(next + 1);
                 tried.ask(hash(next));
