@@ -338,32 +338,6 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 }
 
-/// A function that tests call before each round of a rebuild on the same thread.
-#[cfg(test)]
-pub(super) mod hook {
-    use std::cell::RefCell;
-
-    type Hook = Box<dyn FnMut(usize)>;
-
-    thread_local! {
-        static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
-    }
-
-    /// Sets the function until the next call.
-    pub(crate) fn set(hook: Option<Hook>) {
-        HOOK.with_borrow_mut(|set| *set = hook);
-    }
-
-    pub(super) fn before_round(round: usize) {
-        // Take the function out, because it may cause another rebuild.
-        let hook = HOOK.with_borrow_mut(Option::take);
-        if let Some(mut hook) = hook {
-            hook(round);
-            set(Some(hook));
-        }
-    }
-}
-
 /// The error when the filter that is being built has no room for a change.
 struct NoRoom;
 
@@ -578,6 +552,32 @@ impl<F: Shard> Rebuild<'_, F> {
         match new.adapt(&claim, self.members.within(&claim.suspects())) {
             Err(AdaptError::Full { .. }) => Err(NoRoom),
             _ => Ok(()),
+        }
+    }
+}
+
+/// A function that tests call before each round of a rebuild on the same thread.
+#[cfg(test)]
+pub(super) mod hook {
+    use std::cell::RefCell;
+
+    type Hook = Box<dyn FnMut(usize)>;
+
+    thread_local! {
+        static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
+    }
+
+    /// Sets the function until the next call.
+    pub(crate) fn set(hook: Option<Hook>) {
+        HOOK.with_borrow_mut(|set| *set = hook);
+    }
+
+    pub(super) fn before_round(round: usize) {
+        // Take the function out, because it may cause another rebuild.
+        let hook = HOOK.with_borrow_mut(Option::take);
+        if let Some(mut hook) = hook {
+            hook(round);
+            set(Some(hook));
         }
     }
 }

@@ -99,6 +99,8 @@ fn list_rebuilds_a_distrusted_shard_before_the_next_insert() {
     assert_eq!(filter.find_fault(&members).unwrap(), None);
 }
 
+type BeforeListing = Box<dyn FnMut(&RangeInclusive<Hash>)>;
+
 /// A database that keeps records, and calls a function before it lists members.
 #[derive(Default)]
 struct Database {
@@ -106,7 +108,7 @@ struct Database {
     records: RefCell<BTreeSet<Hash>>,
     /// Whether listings are empty by mistake.
     is_blind: Cell<bool>,
-    before_listing: RefCell<Option<Box<dyn FnMut(&RangeInclusive<Hash>)>>>,
+    before_listing: RefCell<Option<BeforeListing>>,
 }
 
 impl MemberSource for Database {
