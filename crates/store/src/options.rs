@@ -139,7 +139,8 @@ impl OpenOptions {
     /// [`Stats::expected_rate`](crate::Stats::expected_rate) shows it. If not even the shortest remainders fit,
     /// shards answer "maybe" to every query. Writes don't fail, and nothing is lost. The limit should be at
     /// least 256 KiB. A guard uses up to an eighth of it for the mistakes that it
-    /// [keeps](Self::mistakes_kept). Its keys [in doubt](Self::max_doubts) come on top.
+    /// [keeps](Self::mistakes_kept). Its keys [in doubt](Self::max_doubts) come on top, and so do the keys that
+    /// its database lists at once, which are about 4,096 at most.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);

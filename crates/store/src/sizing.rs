@@ -49,6 +49,23 @@ const STAGGER: f64 = 0.03;
 /// The smallest number of slots of a shard that has grown or shrunk.
 const LEAST_SLOTS: u64 = 32;
 
+/// Bytes of memory that the lists of a rebuild take per slot, without notes: 16 per member; 24 for each of the
+/// records that are kept, and 16 for a copy without the members, where there is one record per four members at
+/// most; and 36 for each record that is deleted, of which there are as many. At most 0.95 of the slots hold
+/// members.
+const LISTS: u64 = 34;
+
+/// Bytes of memory that these lists take in a small shard, which may have more records per member.
+const FEW_LISTED: u64 = 8 << 10;
+
+/// The least value of [`ShardSizes::most_notes`], with and without a limit of memory.
+const FEW_NOTES: u64 = 1 << 8;
+const MANY_NOTES: u64 = 1 << 14;
+
+/// The approximate bytes of memory that a note about a write takes during a rebuild. Tree nodes are about two
+/// thirds full.
+pub(crate) const NOTE_BYTES: u64 = (size_of::<Hash>() as u64 + 2) * 3 / 2;
+
 /// The size and the false-positive rate of a filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sizing {
@@ -164,15 +181,22 @@ impl ShardSizes {
         for bits in (1..=self.bits).rev() {
             let plan = Builder::<F>::default().slots(slots).remainder_bits(bits).plan();
             let Ok(plan) = plan else { continue };
-            // A rebuild also needs memory for the new shard, and for lists of its members and
-            // mistakes.
-            let list = slots.saturating_mul(2 * size_of::<Hash>() as u64);
-            needed = plan.bytes.saturating_mul(self.shards as u64 + 1).saturating_add(list);
+            // A rebuild also needs memory for the new shard, and for its lists.
+            let lists = slots.saturating_mul(LISTS).saturating_add(FEW_LISTED);
+            let notes = self.most_notes(slots).saturating_mul(NOTE_BYTES);
+            needed = plan.bytes.saturating_mul(self.shards as u64 + 1);
+            needed = needed.saturating_add(lists).saturating_add(notes);
             if needed <= self.memory {
                 return Ok(bits);
             }
         }
         Err(BuildError::Memory { bytes: needed })
+    }
+
+    /// Returns the maximum number of notes that a rebuild of a shard with this many slots takes about
+    /// writes.
+    pub(crate) fn most_notes(&self, slots: u64) -> u64 {
+        (slots / 4).max(if self.is_limited() { FEW_NOTES } else { MANY_NOTES })
     }
 
     /// Returns the number of slots to rebuild a shard with, given the slots that it has now, for

@@ -465,8 +465,10 @@ impl<D: Guarded, F: Shard> MemberSource for Guard<D, F> {
             }
         }
         let shard = self.maintained.filter.shard_of(*hashes.start());
+        let is_rebuild =
+            hashes == self.maintained.filter.shard_hashes(shard) || keys.len() >= LISTED_BY_REBUILD;
         if let Some(key) = keys.first()
-            && hashes == self.maintained.filter.shard_hashes(shard)
+            && is_rebuild
         {
             self.check_index(borrowed(key))?;
         }
@@ -502,6 +504,9 @@ impl<D: Guarded, F: Shard> Source for Guard<D, F> {
         self.doubts.within(hashes)
     }
 }
+
+/// A listing of this many keys is part of a rebuild, because a repair needs only a few.
+const LISTED_BY_REBUILD: usize = 512;
 
 /// Borrows an owned key.
 fn borrowed<K: ToOwned + ?Sized>(key: &K::Owned) -> &K {

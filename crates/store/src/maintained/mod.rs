@@ -495,7 +495,7 @@ impl<F: Shard> MaintainedFilter<F> {
             members: of_filter.members as u64,
             filter_bytes: of_filter.memory,
             upkeep_bytes: self.upkeep_bytes(),
-            rebuild_bytes: self.upkeep.rebuild_bytes.load(Ordering::Relaxed),
+            rebuild_bytes: self.rebuild_bytes(),
             rebuild_time: duration(&self.upkeep.rebuild_time),
             longest_rebuild: duration(&self.upkeep.longest_rebuild),
             shards_due: self

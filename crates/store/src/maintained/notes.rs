@@ -4,6 +4,7 @@
 //! their writes, every write *notes* whether its key is present or absent, in the same step in which it changes
 //! the old filter. The rebuild begins with a note for each write that is under way. It amends its list
 //! with the notes, in rounds, and applies the rest of them in the step that swaps the new filter in.
+//! If writers are so fast that there would be too many notes, the rebuild is abandoned, and begins again.
 //!
 //! # Invariants
 //! - A write is *in flight* from before its first change, of the filter or of the database, until after
@@ -14,6 +15,7 @@
 //!   since the listing began.
 
 use crate::census::Census;
+use crate::sizing::NOTE_BYTES;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::mem;
@@ -31,6 +33,8 @@ pub(super) struct Writes {
     pub(super) epoch: u64,
     /// Whether the filter may hold a hash that the database lacks.
     pub(super) has_ghosts: bool,
+    /// The maximum number of notes.
+    most_notes: usize,
 }
 
 /// The changes to a shard since the rebuild last took notes.
@@ -42,9 +46,16 @@ pub(super) struct Notes {
     pub(super) mistakes: BTreeSet<Hash>,
     /// Whether a key that is noted as present may be absent from the database.
     pub(super) may_have_ghosts: bool,
+    /// Whether notes are missing, because there were too many. Then the rebuild must be abandoned.
+    pub(super) is_incomplete: bool,
 }
 
 impl Notes {
+    /// Returns the approximate bytes of memory that the notes take.
+    pub(super) fn bytes(&self) -> u64 {
+        self.len() as u64 * NOTE_BYTES
+    }
+
     pub(super) fn len(&self) -> usize {
         self.keys.len() + self.mistakes.len()
     }
@@ -129,9 +140,27 @@ impl Writes {
     }
 
     fn note(&mut self, hash: Hash, is_present: bool) {
-        if let Some(notes) = &mut self.notes {
+        if let Some(notes) = self.notes_with_room() {
             notes.keys.insert(hash, is_present);
         }
+    }
+
+    /// Returns the notes, if a rebuild is under way and can still use them. If there are too many, drops
+    /// all of them.
+    ///
+    /// The rebuild can't take notes before it has listed the members, because the list is what they amend.
+    /// So it can't keep them few by itself.
+    fn notes_with_room(&mut self) -> Option<&mut Notes> {
+        let notes = self.notes.as_deref_mut()?;
+        if notes.len() >= self.most_notes {
+            *notes = Notes { is_incomplete: true, ..Notes::default() };
+        }
+        (!notes.is_incomplete).then_some(notes)
+    }
+
+    /// Returns the approximate bytes of memory that the notes take.
+    pub(super) fn notes_bytes(&self) -> u64 {
+        self.notes.as_deref().map_or(0, Notes::bytes)
     }
 
     /// Notes that a mistake was repaired, and that it is certainly not a member. A write that failed may
@@ -143,23 +172,28 @@ impl Writes {
 
     /// Notes a mistake that must stay repaired.
     pub(super) fn note_mistake(&mut self, mistake: Hash) {
-        if let Some(notes) = &mut self.notes {
+        if let Some(notes) = self.notes_with_room() {
             notes.mistakes.insert(mistake);
         }
     }
 
-    /// Starts to take notes for a rebuild, unless another rebuild is under way. Returns whether it
-    /// started. `in_doubt` returns the keys whose earlier writes may still take effect. It is
+    /// Starts to take up to `most` notes at a time for a rebuild, unless another rebuild is under way. Returns
+    /// whether it started. `in_doubt` returns the keys whose earlier writes may still take effect. It is
     /// called after the keys in flight were noted, because a write that ends in doubt records the
     /// doubt first.
     #[must_use]
-    pub(super) fn start_notes(&mut self, in_doubt: impl FnOnce() -> Vec<Hash>) -> bool {
+    pub(super) fn start_notes(
+        &mut self,
+        most: usize,
+        in_doubt: impl FnOnce() -> Vec<Hash>,
+    ) -> bool {
         if self.notes.is_some() {
             return false;
         }
         let mut keys: BTreeMap<Hash, bool> =
             self.in_flight.iter().map(|hash| (hash, true)).collect();
         keys.extend(in_doubt().into_iter().map(|hash| (hash, true)));
+        self.most_notes = keys.len() + most;
         self.notes = Some(Box::new(Notes { keys, ..Notes::default() }));
         true
     }
@@ -200,6 +234,10 @@ impl Roll {
     pub(super) fn new(mut listed: Vec<Hash>) -> Self {
         listed.sort_unstable();
         listed.dedup();
+        // A little room may stay unused, because giving it back may copy the list.
+        if listed.capacity() > listed.len() + listed.len() / 16 {
+            listed.shrink_to_fit();
+        }
         Self { listed, amended: BTreeMap::new() }
     }
 
@@ -210,8 +248,8 @@ impl Roll {
 
     /// Returns the approximate bytes of memory that the listing and its amendments take.
     pub(super) fn bytes(&self) -> u64 {
-        let amended = self.amended.len() * size_of::<(Hash, bool)>() * 3 / 2;
-        (self.listed.capacity() * size_of::<Hash>() + amended) as u64
+        let amended = self.amended.len() as u64 * NOTE_BYTES;
+        (self.listed.capacity() * size_of::<Hash>()) as u64 + amended
     }
 
     fn is_listed(&self, hash: Hash) -> bool {
@@ -260,6 +298,8 @@ impl Roll {
         if !self.amended.is_empty() {
             let amended = mem::take(&mut self.amended);
             self.listed.retain(|hash| amended.get(hash) != Some(&false));
+            // Otherwise the list would double.
+            self.listed.reserve_exact(amended.values().filter(|&&is_present| is_present).count());
             self.listed.extend(amended.into_iter().filter_map(|(hash, is)| is.then_some(hash)));
             self.listed.sort_unstable();
         }
@@ -312,8 +352,8 @@ mod tests {
         writes.begin(hash(1));
         writes.begin(hash(2));
         writes.end(hash(2), false);
-        assert!(writes.start_notes(|| vec![hash(3)]));
-        assert!(!writes.start_notes(Vec::new), "one rebuild at a time");
+        assert!(writes.start_notes(9, || vec![hash(3)]));
+        assert!(!writes.start_notes(9, Vec::new), "one rebuild at a time");
         writes.begin(hash(4));
         writes.end(hash(4), false);
         writes.note_mistake(hash(5));
@@ -332,14 +372,30 @@ mod tests {
         writes.end(hash(1), true);
         writes.note_mistake(hash(2));
         assert_eq!(writes.take_notes(), Notes::default());
-        assert!(writes.start_notes(Vec::new));
+        assert!(writes.start_notes(9, Vec::new));
         writes.begin(hash(3));
         writes.stop_notes();
         writes.end(hash(3), true);
-        assert!(writes.start_notes(Vec::new));
+        assert!(writes.start_notes(9, Vec::new));
         assert_eq!(writes.take_notes(), Notes::default());
         writes.begin(hash(4));
         writes.swapped(false);
         assert_eq!((writes.epoch, writes.take_notes()), (1, Notes::default()));
+    }
+
+    #[test]
+    fn notes_are_bounded_and_say_when_some_are_missing() {
+        let mut writes = Writes::default();
+        writes.begin(hash(1));
+        assert!(writes.start_notes(3, || vec![hash(2)]), "these two notes don't count");
+        (3..6).for_each(|number| writes.begin(hash(number)));
+        assert_eq!(writes.notes_bytes(), 5 * NOTE_BYTES);
+        assert!(!writes.take_notes().is_incomplete);
+        (10..15).for_each(|number| writes.note_mistake(hash(number)));
+        writes.note_mistake(hash(20));
+        assert_eq!(writes.notes_bytes(), 0);
+        writes.begin(hash(21));
+        let notes = writes.take_notes();
+        assert!(notes.is_incomplete && notes.len() == 0);
     }
 }

@@ -15,11 +15,12 @@ use super::notes::{Notes, Roll};
 use super::records::most_old;
 use super::{MaintainedFilter, Source};
 use crate::census::Census;
-use crate::sizing::FRESH;
+use crate::sizing::{FRESH, NOTE_BYTES};
 use crate::stats::Count;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{sleep, spawn_scoped, thread};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::panic::resume_unwind;
 use std::sync::PoisonError;
 use std::thread::available_parallelism;
@@ -45,6 +46,13 @@ const LAST_ROUND: usize = 64;
 /// The maximum number of rounds before the swap.
 const ROUNDS: usize = 8;
 
+/// The maximum number of times that a rebuild begins at once again because there were too many notes.
+const RESTARTS: u32 = 4;
+
+/// The number of members that are listed at once. A database may need much more memory for a listing than the
+/// hashes take.
+const LISTED_AT_ONCE: u64 = 4096;
+
 /// A shard that is being rebuilt.
 struct Rebuild<'a, F: Shard> {
     maintained: &'a MaintainedFilter<F>,
@@ -61,7 +69,9 @@ struct Rebuild<'a, F: Shard> {
     may_have_ghosts: bool,
     /// The number of entries to make room for, in addition to the members.
     more: usize,
-    /// Bytes of memory that the list and the new filter take.
+    /// Bytes of memory that the new filter takes.
+    filter_bytes: u64,
+    /// Bytes of memory that the rebuild takes, without the notes that wait for it.
     bytes: u64,
 }
 
@@ -109,8 +119,35 @@ impl<F: Shard> MaintainedFilter<F> {
         shard: usize,
         more: usize,
     ) -> Result<Rebuilt, S::Error> {
+        // If there are too many notes, begin again: that is simpler than making writers wait, who may hold
+        // stripes. If memory isn't limited, take more notes each time, so that the rebuild succeeds
+        // however fast the writers are.
+        for restart in 0..=RESTARTS {
+            let growth = if self.sizes.is_limited() { 0 } else { 2 * restart };
+            if let Some(rebuilt) = self.rebuild_noting(source, shard, more, growth)? {
+                return Ok(rebuilt);
+            }
+            if restart < RESTARTS {
+                self.counters.add(Count::RebuildsFailed, 1);
+            }
+        }
+        let notes = self.sizes.most_notes(self.filter.shard_fill(shard).slots);
+        Err(RebuildError::from(BuildError::Memory { bytes: notes.saturating_mul(NOTE_BYTES) })
+            .into())
+    }
+
+    /// Rebuilds a shard, unless there are too many notes: more than usual times 2 to the power of `growth`.
+    /// Then nothing changes, and this returns `None`.
+    fn rebuild_noting<S: Source>(
+        &self,
+        source: &S,
+        shard: usize,
+        more: usize,
+        growth: u32,
+    ) -> Result<Option<Rebuilt>, S::Error> {
         let hashes = self.filter.shard_hashes(shard);
-        while !self.writes_of(shard).start_notes(|| source.doubts(&hashes)) {
+        let most = (self.sizes.most_notes(self.filter.shard_fill(shard).slots) as usize) << growth;
+        while !self.writes_of(shard).start_notes(most, || source.doubts(&hashes)) {
             // Another thread is rebuilding the shard. Wait for it, and rebuild the shard again,
             // because the other thread's listing may be older than this call.
             sleep(Duration::from_millis(1));
@@ -131,11 +168,10 @@ impl<F: Shard> MaintainedFilter<F> {
             keeps_repairs: S::KEEPS_RECORDS,
             may_have_ghosts: false,
             more,
+            filter_bytes: 0,
             bytes: 0,
         };
-        // A list that grows takes up to twice the space of its items.
-        rebuild.count_bytes(2 * members * size_of::<Hash>() as u64);
-        rebuild.members = Roll::new(self.scan(source, &hashes)?);
+        rebuild.members = Roll::new(rebuild.list(source, &hashes, members)?);
         let census = rebuild.members.census();
         let mut doomed = None;
         if S::KEEPS_RECORDS {
@@ -145,8 +181,11 @@ impl<F: Shard> MaintainedFilter<F> {
         } else {
             rebuild.mistakes = self.stripes.mistakes(&hashes);
         }
-        rebuild.count_bytes(rebuild.listed_bytes());
+        rebuild.recount(0);
         let notes = self.writes_of(shard).take_notes();
+        if notes.is_incomplete {
+            return Ok(None);
+        }
         rebuild.check_lists(&notes).map_err(RebuildError::from)?;
         rebuild.amend(notes);
         let mut new = match rebuild.build() {
@@ -156,18 +195,24 @@ impl<F: Shard> MaintainedFilter<F> {
                 if !self.shards[shard].is_ready.load(Ordering::Acquire) {
                     self.give_up(shard);
                 }
-                return Ok(Rebuilt { census, is_swapped: false });
+                return Ok(Some(Rebuilt { census, is_swapped: false }));
             }
             built => built?,
         };
         for round in 0.. {
+            #[cfg(test)]
+            hook::before_round(round);
             let mut writes = self.writes_of(shard);
             let notes = writes.take_notes();
+            if notes.is_incomplete {
+                return Ok(None);
+            }
             // Keep the lock during the last round only, so that writers wait only for that round.
             let is_last = notes.len() <= LAST_ROUND || round >= ROUNDS;
             let writes = is_last.then_some(writes);
             if rebuild.apply(notes, new.filter()).is_err() {
                 drop((writes, new));
+                rebuild.filter_bytes = 0;
                 new = rebuild.build_larger()?;
                 continue;
             }
@@ -201,7 +246,18 @@ impl<F: Shard> MaintainedFilter<F> {
             self.shards[shard].records.store(old, Ordering::Relaxed);
         }
         self.upkeep.count(start.elapsed());
-        Ok(Rebuilt { census, is_swapped: true })
+        Ok(Some(Rebuilt { census, is_swapped: true }))
+    }
+
+    /// Returns the bytes of memory that running rebuilds take, with the notes that wait for them.
+    pub(super) fn rebuild_bytes(&self) -> u64 {
+        let bytes = self.upkeep.rebuild_bytes.load(Ordering::Relaxed);
+        // Every running rebuild counts some bytes, so usually there are no notes.
+        if bytes == 0 {
+            return 0;
+        }
+        let notes = (0..self.shards.len()).map(|shard| self.writes_of(shard).notes_bytes());
+        bytes + notes.sum::<u64>()
     }
 
     /// Rebuilds the shards that may hold ghosts, so that the filter can be saved. Does nothing unless all
@@ -287,6 +343,42 @@ impl<F: Shard> MaintainedFilter<F> {
 struct NoRoom;
 
 impl<F: Shard> Rebuild<'_, F> {
+    /// Lists the members of the shard, in any order. About this many are `expected`. Lists them in parts, if
+    /// they are many.
+    fn list<S: Source>(
+        &mut self,
+        source: &S,
+        hashes: &RangeInclusive<Hash>,
+        expected: u64,
+    ) -> Result<Vec<Hash>, S::Error> {
+        let parts = expected.max(self.slots).div_ceil(LISTED_AT_ONCE).max(1);
+        let [first, last] = [hashes.start(), hashes.end()].map(|hash| hash.as_u128());
+        let bytes = |list: &Vec<Hash>| (list.capacity() * size_of::<Hash>()) as u64;
+        let mut listed: Vec<Hash> = Vec::with_capacity(expected as usize);
+        self.count_bytes(size_of::<Self>() as u64 + bytes(&listed));
+        let mut from = first;
+        loop {
+            let to = from.saturating_add((last - first) / u128::from(parts)).min(last);
+            let part = Hash::from_u128(from)..=Hash::from_u128(to);
+            let mut members = self.maintained.scan(source, &part)?;
+            if listed.capacity() == 0 {
+                members.shrink_to_fit();
+                listed = members;
+            } else {
+                // If there are more than expected, the list grows in small steps instead of doubling.
+                if listed.capacity() - listed.len() < members.len() {
+                    listed.reserve_exact(members.len().max(listed.len() / 16));
+                }
+                listed.append(&mut members);
+            }
+            self.count_bytes(size_of::<Self>() as u64 + bytes(&listed));
+            if to == last {
+                return Ok(listed);
+            }
+            from = to + 1;
+        }
+    }
+
     /// Checks that no key is on both lists, if the user lists the mistakes. Skips keys that were
     /// written meanwhile, because they may have moved to the other list.
     fn check_lists(&self, notes: &Notes) -> Result<(), BuildError> {
@@ -313,6 +405,7 @@ impl<F: Shard> Rebuild<'_, F> {
 
     /// Amends the list, and applies each change to the new filter, until there is no room.
     fn apply(&mut self, notes: Notes, new: &Concurrent<F>) -> Result<(), NoRoom> {
+        self.recount(notes.bytes());
         self.may_have_ghosts |= notes.may_have_ghosts;
         self.mistakes.extend(&notes.mistakes);
         let mut mistakes = notes.mistakes;
@@ -327,6 +420,7 @@ impl<F: Shard> Rebuild<'_, F> {
             let near = if is_present { new.suspects(hash) } else { hash..=hash };
             mistakes.extend(self.mistakes.range(near));
         }
+        self.recount(0);
         applied?;
         mistakes.into_iter().try_for_each(|mistake| self.repair(mistake, new))
     }
@@ -369,6 +463,8 @@ impl<F: Shard> Rebuild<'_, F> {
 
     /// Builds the new filter from the list and the mistakes.
     fn build(&mut self) -> Result<Replacement<F>, RebuildError> {
+        // Count the copy of the mistakes below.
+        self.recount((self.mistakes.len() * size_of::<Hash>()) as u64);
         let Self { maintained, shard, slots, members, mistakes, more, .. } = self;
         let members = members.members();
         // A member may be among the mistakes, because a write failed, or because the key moved to the
@@ -420,7 +516,8 @@ impl<F: Shard> Rebuild<'_, F> {
                 built => break built?,
             }
         };
-        self.count_bytes(self.listed_bytes() + new.filter().stats().memory);
+        self.filter_bytes = new.filter().stats().memory;
+        self.recount(0);
         Ok(new)
     }
 
@@ -429,6 +526,13 @@ impl<F: Shard> Rebuild<'_, F> {
     fn listed_bytes(&self) -> u64 {
         let mistakes = (self.mistakes.len() * size_of::<Hash>() * 3 / 2) as u64;
         self.members.bytes() + mistakes + self.doomed_bytes
+    }
+
+    /// Counts the memory that this rebuild takes now, with this many bytes besides its lists and the new
+    /// filter.
+    fn recount(&mut self, others: u64) {
+        let lists = self.listed_bytes() + others;
+        self.count_bytes(size_of::<Self>() as u64 + lists + self.filter_bytes);
     }
 
     /// Sets the memory that this rebuild takes, and updates the total.
@@ -453,6 +557,32 @@ impl<F: Shard> Rebuild<'_, F> {
         match new.adapt(&claim, self.members.within(&claim.suspects())) {
             Err(AdaptError::Full { .. }) => Err(NoRoom),
             _ => Ok(()),
+        }
+    }
+}
+
+/// A function that tests call before each round of a rebuild on the same thread.
+#[cfg(test)]
+pub(super) mod hook {
+    use std::cell::RefCell;
+
+    type Hook = Box<dyn FnMut(usize)>;
+
+    thread_local! {
+        static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
+    }
+
+    /// Sets the function until the next call.
+    pub(crate) fn set(hook: Option<Hook>) {
+        HOOK.with_borrow_mut(|set| *set = hook);
+    }
+
+    pub(super) fn before_round(round: usize) {
+        // Take the function out, because it may cause another rebuild.
+        let hook = HOOK.with_borrow_mut(Option::take);
+        if let Some(mut hook) = hook {
+            hook(round);
+            set(Some(hook));
         }
     }
 }

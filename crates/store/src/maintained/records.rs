@@ -14,7 +14,9 @@
 //!    database, so it sees every record that moves in the meantime.
 //! 3. Records are written and deleted by one thread at a time, which holds `moving`. A rebuild that thins
 //!    out records first lists them as *doomed*, and deletes those that are still doomed after the swap. A
-//!    record that is queued again isn't doomed any more, because the new filter may have repaired it.
+//!    record that is queued again isn't doomed any more, because the new filter may have repaired it. Nor is
+//!    a record that a later rebuild of the same shard keeps: that rebuild may begin before the first one has
+//!    deleted its records.
 //! 4. A record is only a hint. Its key may be a member by now, so every reader subtracts the members. A
 //!    crash may lose records, and each may then cost one lookup in the database.
 //!
@@ -81,9 +83,9 @@ struct State {
     queue: BTreeSet<Hash>,
     /// Records to delete after a rebuild. The value holds the number of the rebuild, and why the
     /// record is deleted: because it is surplus (`true`), or because its key is a member (`false`).
-    doomed: BTreeMap<Hash, (u64, bool)>,
+    doomed: BTreeMap<Hash, (u32, bool)>,
     /// The number of the next rebuild.
-    next: u64,
+    next: u32,
 }
 
 /// The result of queueing a record.
@@ -167,25 +169,50 @@ impl Records {
     }
 
     /// Returns the records that a rebuild has doomed. Afterwards they are no longer doomed.
-    fn take_doomed(&self, rebuild: u64) -> Vec<(Hash, bool)> {
+    fn take_doomed(&self, rebuild: u32) -> Vec<(Hash, bool)> {
         let mut state = self.state();
         let taken = state.doomed.extract_if(.., |_, (number, _)| *number == rebuild);
         taken.map(|(hash, (_, is_surplus))| (hash, is_surplus)).collect()
+    }
+
+    /// Starts an empty list of doomed records for a rebuild.
+    fn start_dooming(&self) -> Doomed<'_> {
+        let mut state = self.state();
+        let rebuild = state.next;
+        state.next = state.next.wrapping_add(1);
+        Doomed { records: self, rebuild, count: 0 }
+    }
+
+    /// Makes sure that no rebuild deletes these records.
+    fn spare(&self, records: &BTreeSet<Hash>) {
+        let mut state = self.state();
+        if !state.doomed.is_empty() {
+            state.doomed.retain(|record, _| !records.contains(record));
+        }
     }
 }
 
 /// The records that a rebuild will delete. If the rebuild fails, the records stay.
 pub(super) struct Doomed<'a> {
     records: &'a Records,
-    rebuild: u64,
+    rebuild: u32,
     /// The number of doomed records.
     count: usize,
 }
 
 impl Doomed<'_> {
-    /// Returns the approximate bytes of memory that the list takes.
+    /// Adds a record, unless it is queued.
+    fn add(&mut self, record: Hash, is_surplus: bool) {
+        let mut state = self.records.state();
+        if !state.queue.contains(&record) {
+            state.doomed.insert(record, (self.rebuild, is_surplus));
+            self.count += 1;
+        }
+    }
+
+    /// Returns the approximate bytes of memory that the list takes. Tree nodes are about two thirds full.
     pub(super) fn bytes(&self) -> u64 {
-        (self.count * size_of::<(Hash, (u64, bool))>() * 3 / 2) as u64
+        (self.count * (size_of::<Hash>() + size_of::<(u32, bool)>()) * 3 / 2) as u64
     }
 }
 
@@ -286,6 +313,12 @@ impl<F: Shard> MaintainedFilter<F> {
         let written = written.saturating_sub(counted(&forgotten));
         self.records.written.store(written, Ordering::Relaxed);
         self.records.remove(&queued);
+        for &record in &repeated {
+            // The record was counted when it was queued for the first time.
+            let records = &self.upkept(record).records;
+            let _ =
+                records.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+        }
         let lost = dropped.len() + forgotten.len();
         self.counters.add(Count::MistakesForgotten, lost as u64);
         self.counters.add(Count::RepeatedFalsePositives, repeated.len() as u64);
@@ -320,36 +353,50 @@ impl<F: Shard> MaintainedFilter<F> {
         members: &super::notes::Roll,
     ) -> Result<(BTreeSet<Hash>, Doomed<'_>), S::Error> {
         let _moving = self.records.lock_moving();
-        let mut records: BTreeSet<Hash> = self.records.queued_within(hashes).into_iter().collect();
-        let (mut old, mut doomed) = (Vec::new(), Vec::new());
+        let queued = self.records.queued_within(hashes);
+        let mut records: BTreeSet<Hash> = queued.iter().copied().collect();
+        let mut doomed = self.records.start_dooming();
+        let is_queued = |record| queued.binary_search(&record).is_ok();
+        let most = most_old(members.len());
+        let mut old = 0;
         if self.records.may_be_written.load(Ordering::Acquire) {
             self.counters.add(Count::BackendScans, 1);
             for record in source.recorded(hashes) {
                 let record = record?;
                 if members.contains(record) {
-                    doomed.push((record, false));
-                } else if !records.contains(&record) {
-                    old.push(record);
+                    doomed.add(record, false);
+                } else if !is_queued(record) {
+                    old += 1;
+                    if old <= most {
+                        records.insert(record);
+                    }
                 }
             }
         }
-        let surplus = old.len().saturating_sub(most_old(members.len()));
-        for (at, record) in old.iter().copied().enumerate() {
-            // Spread the surplus evenly.
-            if at * surplus / old.len() == (at + 1) * surplus / old.len() {
-                records.insert(record);
-            } else {
-                doomed.push((record, true));
+        if old > most {
+            // A list of all of them would take too much memory, so read them again. While `moving` is held,
+            // they don't change.
+            records.retain(|&record| is_queued(record));
+            self.counters.add(Count::BackendScans, 1);
+            let (surplus, mut at) = (old - most, 0);
+            for record in source.recorded(hashes) {
+                let record = record?;
+                if members.contains(record) || is_queued(record) {
+                    continue;
+                }
+                // Spread the surplus evenly.
+                if at * surplus / old == (at + 1) * surplus / old {
+                    records.insert(record);
+                } else {
+                    doomed.add(record, true);
+                }
+                at += 1;
             }
         }
-        let mut state = self.records.state();
-        doomed.retain(|(record, _)| !state.queue.contains(record));
-        let rebuild = state.next;
-        state.next += 1;
-        let count = doomed.len();
-        let doomed = doomed.into_iter().map(|(record, is_surplus)| (record, (rebuild, is_surplus)));
-        state.doomed.extend(doomed);
-        Ok((records, Doomed { records: &self.records, rebuild, count }))
+        // An earlier rebuild of the shard may have doomed some of these records, and not have deleted them
+        // yet. The new filter repairs these mistakes, so their records must stay.
+        self.records.spare(&records);
+        Ok((records, doomed))
     }
 
     /// Deletes the doomed records of a shard after the new filter was swapped in, except those whose

@@ -213,6 +213,7 @@ impl<F: Shard> MaintainedFilter<F> {
         }
         let is_own = queued == Queued::New || *has_queued;
         *has_queued = is_own;
+        let is_new = S::KEEPS_RECORDS && is_own;
         let withdraw = || {
             let writes = self.writes(mistake);
             if S::KEEPS_RECORDS && is_own && writes.epoch == epoch {
@@ -257,9 +258,11 @@ impl<F: Shard> MaintainedFilter<F> {
         if is_kept || !is_own {
             self.counters.add(Count::RepeatedFalsePositives, 1);
         }
-        if S::KEEPS_RECORDS {
+        if is_new {
+            // A record that was queued before has been counted. If repairs of one mistake fail again and
+            // again, its record counts once, so its shard isn't due because of it.
             self.upkept(mistake).records.fetch_add(1, Ordering::Relaxed);
-        } else {
+        } else if !S::KEEPS_RECORDS {
             self.keep(&mut locked, mistake);
         }
         Ok(outcome)

@@ -1,5 +1,7 @@
 //! Tests of failures that can't be caused through a store's public functions.
 
+mod rebuilds;
+
 use super::*;
 use crate::error::StoreError;
 use crate::sizing::Sizing;
