@@ -25,7 +25,7 @@ impl Pack for AdaptiveBloomFilter {
             for number in [cells, functions.into(), room, written] {
                 parts.extend(number.to_le_bytes());
             }
-            keys.iter().for_each(|key| parts.extend(key.to_le_bytes()));
+            parts.extend(keys.iter().flat_map(|key| key.to_le_bytes()));
             parts.extend(bits);
             count += 1;
         }

@@ -128,12 +128,11 @@ fn keyed_bloom_filter_and_lists_are_saved_with_and_without_their_secret() {
     bloom.insert("alice").unwrap();
     let mut bytes = Vec::new();
     bloom.write_to(&mut bytes, SecretMode::Omit).unwrap();
-    type Bloom = Keyed<str, AdaptiveBloomFilter>;
-    let secret = bloom.secret().clone();
-    assert!(Bloom::read_from(&bytes[..], Some(secret)).unwrap().contains("alice"));
-    let other = Bloom::read_from(&bytes[..], Some(Secret::from_bytes([1; 16]))).unwrap_err();
+    let read = |secret| Keyed::<str, AdaptiveBloomFilter>::read_from(&bytes[..], secret);
+    assert!(read(Some(bloom.secret().clone())).unwrap().contains("alice"));
+    let other = read(Some(Secret::from_bytes([1; 16]))).unwrap_err();
     assert!(matches!(other, SnapshotError::OtherSecret));
-    let none = Bloom::read_from(&bytes[..], None).unwrap_err();
+    let none = read(None).unwrap_err();
     assert!(matches!(none, SnapshotError::NoSecret));
 }
 
@@ -158,7 +157,9 @@ fn version_1_of_packed_filters_is_read_and_written_unchanged() {
         let builder = AdaptiveBloomFilter::builder().capacity(60).false_positive_rate(0.3);
         let mut filter = builder.adaptations(20).build().unwrap();
         let members: BTreeSet<Hash> = (0..50).map(hash).collect();
-        members.iter().for_each(|&member| filter.insert(member).unwrap());
+        for &member in &members {
+            filter.insert(member).unwrap();
+        }
         for query in (50..500).map(hash) {
             let Answer::Maybe(claim) = filter.check(query) else { continue };
             let near: Vec<Hash> = members.range(claim.suspects()).copied().collect();
