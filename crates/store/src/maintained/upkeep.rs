@@ -384,7 +384,7 @@ impl<F: Shard> MaintainedFilter<F> {
         let _running = Running(upkeep);
         while let Some(task) = self.wait_for_work() {
             let start = Instant::now();
-            let mut least_rest = Duration::ZERO;
+            let mut are_stripes_held = false;
             // A panic in the source is caught below, and counts as a failure. `rebuild_due` counts
             // the panics of its rebuilds.
             let work = || match task {
@@ -394,7 +394,7 @@ impl<F: Shard> MaintainedFilter<F> {
                     self.flush_many_records(source);
                     let done = self.work_off_repairs(source, REPAIRS_AT_ONCE);
                     if self.deferred.len() > 0 {
-                        least_rest = if done == 0 { BUSY_PAUSE } else { Duration::ZERO };
+                        are_stripes_held = done == 0;
                         self.leave_repairs();
                     }
                 }
@@ -405,7 +405,11 @@ impl<F: Shard> MaintainedFilter<F> {
                 }
             };
             let _ = catch_unwind(AssertUnwindSafe(work));
-            let rest = rest_after(start.elapsed(), share).max(least_rest);
+            let rest = rest_after(start.elapsed(), share);
+            if are_stripes_held {
+                // Sleep even if a writer waits, so that the threads with the stripes can run.
+                sleep(BUSY_PAUSE);
+            }
             let may_rest = |work: &mut Work| work.waiting == 0 && !work.is_stopping;
             if !rest.is_zero() {
                 drop(upkeep.has_work.wait_timeout_while(upkeep.work(), rest, may_rest));
