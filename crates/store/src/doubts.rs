@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_with_too_many_doubts_is_trusted_only_after_all_are_settled() {
+    fn shard_with_too_many_doubts_is_trusted_only_after_all_are_settled() {
         let doubts = Doubts::new(1);
         assert!(doubts.record(hash(1), 0, ()) && doubts.may_trust(3));
         assert!(!doubts.record(hash(2), 3, ()) && doubts.record(hash(1), 0, ()));

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_can_be_parsed_from_its_name() {
+    fn case_can_be_parsed_from_its_name() {
         for name in [
             "memory:ranges:saved:5f3a:12.3:hidden:once:crash",
             "redb:lists:unsaved:0:0.0:kill:lasting:close",

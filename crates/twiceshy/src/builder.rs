@@ -258,8 +258,9 @@ impl<F: Plannable> Builder<F> {
         }
     }
 
-    /// Calls `plan`, and returns an error if it returns no plan: [`PlanError::Adaptations`] if a
-    /// plan without repairs is possible, and `otherwise` if not.
+    /// Returns the plan that `plan` makes. If `plan` makes none, the error is
+    /// [`PlanError::Adaptations`] if there is a plan without repairs, and `otherwise` if there is
+    /// none either.
     fn planned(
         &self,
         plan: impl Fn(&Self) -> Option<Plan<F::Details>>,

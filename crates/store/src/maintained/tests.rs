@@ -309,12 +309,12 @@ fn check_stall(has_thread: bool) {
 }
 
 #[test]
-fn writer_waits_only_so_long_for_a_background_thread_that_hangs() {
+fn writer_stops_waiting_for_a_background_thread_that_hangs() {
     check_stall(true);
 }
 
 #[test]
-fn writer_waits_only_so_long_for_another_caller_that_hangs() {
+fn writer_stops_waiting_for_another_caller_that_hangs() {
     check_stall(false);
 }
 
@@ -368,7 +368,7 @@ fn background_thread_rests_in_proportion_to_its_work() {
 
 /// The thread rests a million times as long as it works, except while a writer waits.
 #[test]
-fn writer_that_waits_ends_the_rest_of_the_background_thread() {
+fn waiting_writer_ends_the_pause_of_the_background_thread() {
     let _deadline = Deadline::new();
     let (filter, members) = (maintained::<QuotientFilter>(100, FOUND), Members::<false>::default());
     let (listed, has_listed) = channel();
@@ -466,7 +466,7 @@ fn remove_beyond_stripes(trial: u128) -> bool {
 }
 
 #[test]
-fn removal_lists_again_if_a_listing_beyond_its_stripes_lacks_a_write_in_flight() {
+fn removal_lists_again_if_the_listing_lacks_a_write_in_flight() {
     let _deadline = Deadline::new();
     let has_missed = iter::successors(Some(0), |trial| Some(trial + 1)).map(remove_beyond_stripes);
     assert_eq!(has_missed.filter(|&has_missed| has_missed).take(1).count(), 1);
