@@ -322,9 +322,9 @@ pub(super) fn insert<K: StoredKey>(
     if load > FULL { Err(InsertError::Full { load }) } else { filter.insert(member) }
 }
 
-/// Repairs the filter's answer to a span, unless a member is in it. `members` are all members that the
-/// filter could confuse with the span. Returns the number of ghosts that were cleared, or `None` if there
-/// was nothing to repair.
+/// Repairs the filter's answer to a span, unless a member is in the span. `members` are all members
+/// that the filter could confuse with the span. Returns the number of ghosts that were cleared, or
+/// `None` if there was nothing to repair.
 pub(super) fn adapt<K: StoredKey>(
     filter: &mut Filter<K>,
     span: Span,
