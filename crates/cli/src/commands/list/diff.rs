@@ -16,7 +16,7 @@ Examples:
 
 `twiceshy list apply` updates the older list with the delta. The delta contains no keys. It is small if
 the newer list was built with --like from the older one. If the newer list has too many keys for the
-shape of the older one, the delta contains the whole newer list.";
+internal sizes of the older one, the delta contains the whole newer list.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\
