@@ -45,7 +45,7 @@ pub(crate) struct Model {
     worlds: BTreeSet<World>,
     /// Whether the last acknowledged writes may be lost unless the store is synced or closed.
     pub(crate) loses_writes: bool,
-    /// The worlds before each write that may be lost.
+    /// The possible contents of the store before each write that may be lost.
     earlier: BTreeSet<World>,
     /// Whether the store is known to be open. Otherwise, syncing and closing do nothing.
     is_open: bool,

@@ -122,7 +122,8 @@ impl Fault {
     }
 }
 
-/// The number of backend operations or system calls of a step that each fault can hit.
+/// For each fault, the number of a step's backend operations or system calls that the fault can
+/// hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts(pub(crate) [u64; Fault::ALL.len()]);
 

@@ -123,8 +123,8 @@ impl Place {
     }
 }
 
-/// A store, the pairs that it must hold, and the keys whose mistakes must stay repaired: those
-/// repaired since the key was last put and since the filter was last built.
+/// A store, the pairs that it must hold, and the keys whose mistakes must stay repaired. These
+/// mistakes were repaired after their key was last put and after the filter was last built.
 struct Checked<F: Shard> {
     store: Tried<F>,
     place: Place,

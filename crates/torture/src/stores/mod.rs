@@ -177,7 +177,7 @@ impl Style {
         engine == Engine::Redb && self.durability == Durability::Eventual
     }
 
-    /// Returns the style of the next opening, after `openings` of them.
+    /// Returns the style of the next opening, given the number of openings so far.
     pub(crate) fn opening(&self, openings: usize) -> Self {
         let rate = self.rates[if self.varies { openings % 2 } else { 0 }];
         Self { rate, creates: openings == 0, ..self.clone() }

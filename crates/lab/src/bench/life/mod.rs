@@ -72,9 +72,8 @@ pub(crate) struct Work {
     /// Number of members that a store grows to. Keys have 16 bytes, and values are empty.
     #[arg(long, default_value_t = 1 << 22, value_parser = positive_u64)]
     pub(crate) members: u64,
-    /// Number of members at the first measurement of the growing store and at the last one of the
-    /// shrinking store. Per doubling of the members, memory is measured six times, and everything
-    /// else twice.
+    /// Number of members at which the growing store is measured first, and the shrinking store
+    /// last. Per doubling of the members, memory is measured six times, and everything else twice.
     #[arg(long, default_value_t = 1 << 14, value_parser = positive_u64)]
     pub(crate) start: u64,
     /// Number of members of the store that is flooded.
