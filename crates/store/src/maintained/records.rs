@@ -375,8 +375,8 @@ impl<F: Shard> MaintainedFilter<F> {
             }
         }
         if old > most {
-            // A list of all of them would take too much memory, so read them again. While `moving` is held,
-            // they don't change.
+            // A list of all these records would take too much memory, so read them from the
+            // database again. The records don't change while `moving` is held.
             records.retain(|&record| is_queued(record));
             self.counters.add(Count::BackendScans, 1);
             let (surplus, mut at) = (old - most, 0);

@@ -231,7 +231,7 @@ fn list_rebuilds_a_distrusted_shard_before_the_next_insert() {
 fn batch_is_delayed_once_for_all_nearly_full_shards() {
     let (filter, members) =
         (maintained::<QuotientFilter>(4000, FOUND), Members::<false>::default());
-    // Nobody rebuilds the shards, because there is no such thread.
+    // The thread is only announced, and doesn't run. So no shard is rebuilt.
     filter.announce_thread();
     let mut batch = Vec::new();
     for shard in 0..4 {
