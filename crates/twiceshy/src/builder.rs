@@ -172,7 +172,8 @@ pub trait FromMembers: Buildable {
         mistakes: Vec<Hash>,
     ) -> Result<Self, Self::Error>;
 
-    /// Adds the position of the mistake to an error about a mistake that is a member.
+    /// If the error is that a listed mistake is a member, adds the position of that mistake in the
+    /// list.
     #[doc(hidden)]
     fn with_position(
         error: Self::Error,

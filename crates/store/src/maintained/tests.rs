@@ -177,7 +177,7 @@ fn shard_answers_maybe_from_a_panic_in_its_change_until_it_is_rebuilt() {
 }
 
 #[test]
-fn list_answers_exactly_while_a_shard_is_distrusted() {
+fn list_answers_exactly_after_a_panic_in_a_shard() {
     let policy = Policy::Listed { rate: 0.05 };
     let (filter, members) = (maintained(100, policy), Members::<false>::default());
     (0..50).for_each(|number| put(&filter, &members, hash(number)));

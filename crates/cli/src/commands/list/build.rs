@@ -41,13 +41,13 @@ Matching:
         same paths below `www.example.com`, but not `example.com/ab`. A key with more than 15 slashes
         matches only itself.
   For hosts and URLs, a check looks up every key that would match, and answers yes if one of them is
-  found. --rate is the false-positive rate of each of these lookups. The answer for a key on the no
-  list is no, unless a key on the yes list matches it.
+  found. --rate is the false-positive rate of each of these lookups. A yes-list key that matches a
+  no-list key, for example as its parent domain, counts as a key on both lists (see --prefer).
 
 Updates:
   --like reuses the secret of an older list. It also reuses the rate, unless --rate is given, and the
-  internal sizes, if the lists still fit. Then `twiceshy list diff` makes a small delta. --room leaves
-  room for lists that grow.
+  size, if the lists still fit. Then `twiceshy list diff` makes a small delta. --room leaves room for
+  lists that grow.
 
 The secret that keys are hashed with is in the list. Anyone who has the list can test any key, and
 search for keys that wrongly get the answer yes. Building takes 48 bytes of memory per key.";
@@ -77,7 +77,7 @@ pub(crate) struct Build {
     /// Which answer to give for keys on both lists; without this option, such a key is an error
     #[arg(long, value_name = "ANSWER")]
     prefer: Option<Prefer>,
-    /// Use the same secret and sizes as this older list, so that a delta between the two is small
+    /// Use the same secret and size as this older list, so that a delta between the two is small
     #[arg(long, value_name = "LIST")]
     like: Option<PathBuf>,
     /// Leave room for the lists to grow by this share, for example 0.1 for 10 %

@@ -28,7 +28,7 @@ impl MemberSource for Database {
     type Error = StoreError;
 
     fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<Hash>, StoreError> {
-        // Take the function out, because it may list members, too.
+        // Take the hook out while it runs: if it lists members itself, it must not be called again.
         let hook = self.before_listing.borrow_mut().take();
         if let Some(mut hook) = hook {
             hook(&hashes);
@@ -337,7 +337,7 @@ fn rebuild_with_too_many_notes_starts_again_and_counts_the_memory_of_notes() {
 }
 
 #[test]
-fn rebuild_fails_and_changes_nothing_if_its_notes_exceed_the_memory_limit() {
+fn rebuild_whose_notes_exceed_the_memory_limit_fails_and_changes_nothing() {
     const MEMBERS: u128 = 8000;
     const LIMIT: u64 = 512 << 10;
     let tried = Tried::new(Sizing { memory: Some(LIMIT), ..poor(MEMBERS as usize) });
