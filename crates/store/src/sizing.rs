@@ -61,7 +61,7 @@ const LISTS: u64 = 34;
 /// records per member.
 const FEW_LISTED: u64 = 8 << 10;
 
-/// The least value of [`ShardSizes::most_notes`], with and without a limit of memory.
+/// The least value of [`ShardSizes::most_notes`], with and without a memory limit.
 const FEW_NOTES: u64 = 1 << 8;
 const MANY_NOTES: u64 = 1 << 14;
 

@@ -283,7 +283,7 @@ pub enum BuildError {
     },
     /// There are more members than the filter is planned for.
     ///
-    /// Bloom filters return it, and a [`YesNoFilter`](crate::YesNoFilter) with a limit of memory.
+    /// Bloom filters return it, and a [`YesNoFilter`](crate::YesNoFilter) with a memory limit.
     #[error("there are more than {capacity} members; build a filter of a larger capacity")]
     Members {
         /// Number of members that the filter is planned for.
