@@ -47,8 +47,8 @@ Examples:
   twiceshy store export users.store -o users.tsv
 
 A store is a directory; `import` and `put` create it. Looking up an absent key usually reads nothing
-from disk. If the filter mistakes an absent key for a member, the first lookup reads the disk, and
-the store repairs the filter so that later lookups of that key do not.";
+from disk. If the filter mistakes an absent key for a member, the lookup reads the disk. The store then
+repairs the filter, so that the next lookup of the same key needs no disk read.";
 
 const FILTER: &str = "\
 Examples:
@@ -78,7 +78,7 @@ builds a list file from it.";
 ///
 /// A filter answers "absent", which is always right, or "maybe", which can be wrong. A store asks
 /// its filter before it reads the disk. When a "maybe" turns out to be wrong, the store repairs the
-/// filter, so that the same key does not cost another disk read.
+/// filter, so that the next lookup of the same key needs no disk read.
 #[derive(Parser)]
 #[command(name = "twiceshy", version, verbatim_doc_comment, after_long_help = EXAMPLES)]
 #[command(after_help = "Try `twiceshy --help` for examples and exit codes.")]

@@ -141,8 +141,8 @@ pub fn entries_of(filter: &Concurrent<QuotientFilter>) -> Vec<Entry> {
 pub fn check_entries(filter: &Concurrent<QuotientFilter>, members: &Members) {
     let mut left = members.iter().peekable();
     let entries = entries_of(filter);
-    // The members of a quotient are neighbours. Those of one entry are neighbours only if
-    // remainders are plain.
+    // In hash order, the members of a quotient are adjacent. The members of one entry are adjacent
+    // only if remainders are plain.
     for of_quotient in entries.chunk_by(|a, b| a.fingerprint.quotient() == b.fingerprint.quotient())
     {
         let covering = |hash| of_quotient.iter().position(|entry| entry.fingerprint.covers(hash));

@@ -148,7 +148,7 @@ impl Model {
     }
 
     /// Builds a model of these members that answers "absent" for all mistakes: each member's print
-    /// is lengthened until it is a prefix of none of them.
+    /// is lengthened until it is a prefix of no mistake.
     pub fn built(form: Form, members: &[Member], mistakes: &[Hash]) -> Self {
         let mut model = Self::new(form);
         for &Member { hash, count } in members {
@@ -478,8 +478,8 @@ impl Model {
         Some(model)
     }
 
-    /// Merges models into one of a form that each can be [converted](Self::converted) to. The
-    /// shorter of two prints stands for both, and members replace tombstones.
+    /// Merges models into one, or returns `None` unless each can be [converted](Self::converted) to
+    /// `form`. The shorter of two prints stands for both, and members replace tombstones.
     pub fn merged(models: &[&Model], form: Form) -> Option<Self> {
         let models: Vec<Model> =
             models.iter().map(|model| model.converted(form)).collect::<Option<_>>()?;
@@ -599,9 +599,9 @@ pub fn hashes_of(fingerprint: &Fingerprint, form: Form) -> RangeInclusive<Hash> 
     Hash::from_u128(first)..=Hash::from_u128(last)
 }
 
-/// Returns at least 64 bits of a fraction that has this print, and their number. Finds the bits one
-/// by one, from the lowest: the lowest bits of a product depend only on the lowest bits of its
-/// factors.
+/// Returns at least 64 bits of a fraction that has this print, and the number of these bits. Finds
+/// the bits one by one, from the lowest: the lowest bits of a product depend only on the lowest
+/// bits of its factors.
 fn unmixed(print: Print, form: Form) -> (u128, usize) {
     let mut first = 0u128;
     for place in 64..128 {

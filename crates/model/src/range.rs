@@ -351,8 +351,8 @@ impl<K: Number> Stage<K> {
         assert!(maybe.into_iter().eq(ranges.iter().map(|range| self.ask(range))));
     }
 
-    /// Returns the number of bits after the quotient that the hash of each of `keys` has in common
-    /// with the hash of `key`.
+    /// Compares the hashes of `keys` with the hash of `key`. Returns how many bits after the
+    /// quotient each has in common with it.
     fn shared_bits(&self, claim: &range::Claim, key: K, keys: &[K]) -> Vec<u32> {
         let suspects = claim.suspects().next().expect("a key has one quotient");
         let last = suspects.end().as_u128() - suspects.start().as_u128();
@@ -361,8 +361,9 @@ impl<K: Number> Stage<K> {
         keys.iter().map(|&other| (fraction(key) ^ fraction(other)).leading_zeros()).collect()
     }
 
-    /// Asserts that ghosts that share these numbers of bits with a key can't be in the key's boxes,
-    /// unless the filter grows, because then fingerprints may be shorter.
+    /// Asserts that ghosts are not in the boxes of a key, given the numbers of bits that they share
+    /// with the key. In a filter that grows, they may be there, because its fingerprints may be
+    /// shorter.
     fn must_be_far(&self, shared: &[u32]) {
         let remainder_bits = self.shape.remainder_bits;
         assert!(self.shape.expandable || shared.iter().all(|&bits| bits < remainder_bits));

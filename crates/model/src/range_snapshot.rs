@@ -35,7 +35,7 @@ pub fn drive(bytes: &[u8]) {
     }
 }
 
-/// Reads bytes as a snapshot of a filter with keys of each width.
+/// Reads bytes as a snapshot three times: of a filter with keys of 16, 64 and 128 bits.
 fn read_any(bytes: &[u8]) {
     read::<u16>(bytes);
     read::<u64>(bytes);

@@ -678,7 +678,8 @@ impl Stage {
     }
 
     /// Repairs copies of the filter with a listing that lacks the members of other remainders, and
-    /// with one that has them twice. Both must have the same effect as the correct listing.
+    /// with a listing that has these members twice. Both must have the same effect as the correct
+    /// listing.
     fn ignores_other_remainders(&self, claim: &Claim, members: &[Member]) {
         let is_near = |member: &Member| self.model.same_minirun(member.hash, claim.query());
         let (near, far): (Vec<Member>, Vec<Member>) =

@@ -143,7 +143,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_example_runs_without_an_error() {
+    fn example_runs_without_an_error() {
         super::main().unwrap();
     }
 }

@@ -148,8 +148,8 @@ impl<K> Doubts<K> {
         Mark(self.state().next)
     }
 
-    /// Ends the doubt about a key if it is older than a mark. Returns whether there was one. The caller holds
-    /// the key's stripe.
+    /// Ends the doubt about a key if the doubt is older than a mark. Returns whether there was such
+    /// a doubt. The caller holds the key's stripe.
     pub(crate) fn settle(&self, hash: Hash, mark: Mark) -> bool {
         let mut state = self.state();
         let is_settled = state.keys.get(&hash).is_some_and(|&(number, _)| number < mark.0);
@@ -160,8 +160,8 @@ impl<K> Doubts<K> {
         is_settled
     }
 
-    /// Settles all keys for which there was no room and that are older than a mark. Returns the
-    /// overflowed shards, which must be rebuilt.
+    /// Settles all keys that found no room and are older than a mark. Returns the overflowed
+    /// shards, which must be rebuilt.
     pub(crate) fn settle_overflows(&self, mark: Mark) -> Vec<usize> {
         let mut state = self.state();
         for overflow in state.overflows.values_mut() {
@@ -175,7 +175,7 @@ impl<K> Doubts<K> {
         self.state().overflows.get(&shard).is_none_or(Overflow::is_settled)
     }
 
-    /// Forgets that a shard has overflowed, unless a key that found no room is unsettled. Returns
+    /// Forgets that a shard has overflowed, if all keys that found no room are settled. Returns
     /// whether the rebuilt shard may be trusted. [`may_trust`](Self::may_trust) was true when the
     /// rebuild began. A key that has found no room since then was in flight, so the rebuilt shard
     /// holds it. But the next rebuild would miss it, so the shard must not be trusted.
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_with_too_many_doubts_is_trusted_only_after_all_are_settled() {
+    fn shard_with_too_many_doubts_is_trusted_only_after_all_are_settled() {
         let doubts = Doubts::new(1);
         assert!(doubts.record(hash(1), 0, ()) && doubts.may_trust(3));
         assert!(!doubts.record(hash(2), 3, ()) && doubts.record(hash(1), 0, ()));

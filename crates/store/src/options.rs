@@ -45,7 +45,8 @@ pub struct OpenOptions {
 /// Number of mistakes that are kept in memory by default.
 pub(crate) const IN_MEMORY: usize = 1 << 16;
 
-/// The maximum memory per kept mistake of a guard, and per stripe that has any mistakes, in bytes.
+/// The maximum memory, in bytes, of a kept mistake of a guard, and of a stripe that has any
+/// mistakes.
 const MISTAKE_BYTES: u64 = 20;
 const STRIPE_BYTES: u64 = 200;
 
@@ -232,8 +233,8 @@ impl OpenOptions {
 
     /// Sets how many mistakes are kept, at least 1. Lists ignore this: they keep the whole no list.
     ///
-    /// - A [`Store`](crate::Store) keeps a record of each on disk, and none in memory, except for up to
-    ///   1,024 that wait to be written \[default: no limit, except that rebuilds thin them out\].
+    /// - A [`Store`](crate::Store) keeps a record of each on disk. Up to 1,024 records wait in
+    ///   memory to be written. \[default: no limit; rebuilds thin the records out\]
     /// - A guard takes about 20 bytes of memory for each, and a range store about 70 \[default: 65,536\].
     ///
     /// When more mistakes are made, others are forgotten. When a store rebuilds a shard of its filter, it

@@ -25,21 +25,23 @@ const FULL: f64 = 0.97;
 /// for many rebuilds of such a shard: listing takes less than 1 µs per member.
 pub(crate) const CROWDED: f64 = 0.97;
 
-/// The largest share of its slots that a new shard uses, so that it isn't due immediately.
+/// The largest share of slots that are used in a new shard. A new shard is below the share at which
+/// a shard is due.
 pub(crate) const FRESH: f64 = 0.95;
 
-/// The share of its slots that the members of a shard take after it has grown.
+/// The share of slots that members take in a shard that has just grown.
 const BUILT: f64 = 0.81;
 
-/// The share of its slots that the members of a shard take after it has shrunk. It is larger than
-/// `BUILT`, so that the next removals leave the shard dense.
+/// The share of slots that members take in a shard that has just shrunk. It is larger than `BUILT`,
+/// so that the next removals leave the shard dense.
 const SHRUNK: f64 = 0.85;
 
-/// A shard that is full because of its repairs is rebuilt with the same size if its members take at most this
-/// share of its slots.
+/// The largest share of slots that members may take in a shard that keeps its size when it is
+/// rebuilt to make room for repairs.
 const KEPT: f64 = 0.94;
 
-/// A shard that is larger than planned shrinks if its members take less than this share of its slots.
+/// A shard that is larger than planned shrinks if its members take a smaller share of its slots
+/// than this.
 const SPARSE: f64 = 0.78;
 
 /// The maximum difference between the loads of shards. They differ so that not all shards are full
@@ -49,16 +51,17 @@ const STAGGER: f64 = 0.03;
 /// The smallest number of slots of a shard that has grown or shrunk.
 const LEAST_SLOTS: u64 = 32;
 
-/// Bytes of memory that the lists of a rebuild take per slot, without notes: 16 per member; 24 for each of the
-/// records that are kept, and 16 for a copy without the members, where there is one record per four members at
-/// most; and 36 for each record that is deleted, of which there are as many. At most 0.95 of the slots hold
-/// members.
+/// Bytes of memory that the lists of a rebuild take per slot, without notes. A member takes 16
+/// bytes. A record that is kept takes 24, and 16 more in a copy without the members. A record that
+/// is deleted takes 36. There are at most one kept and one deleted record per four members. At most
+/// 0.95 of the slots hold members.
 const LISTS: u64 = 34;
 
-/// Bytes of memory that these lists take in a small shard, which may have more records per member.
+/// Additional bytes of memory for the lists of a rebuild, because a small shard may have more
+/// records per member.
 const FEW_LISTED: u64 = 8 << 10;
 
-/// The least value of [`ShardSizes::most_notes`], with and without a limit of memory.
+/// The least value of [`ShardSizes::most_notes`], with and without a memory limit.
 const FEW_NOTES: u64 = 1 << 8;
 const MANY_NOTES: u64 = 1 << 14;
 
@@ -193,15 +196,15 @@ impl ShardSizes {
         Err(BuildError::Memory { bytes: needed })
     }
 
-    /// Returns the maximum number of notes that a rebuild of a shard with this many slots takes about
-    /// writes.
+    /// Returns how many notes about writes a rebuild may take at a time, for a shard with this many
+    /// slots.
     pub(crate) fn most_notes(&self, slots: u64) -> u64 {
         (slots / 4).max(if self.is_limited() { FEW_NOTES } else { MANY_NOTES })
     }
 
-    /// Returns the number of slots to rebuild a shard with, given the slots that it has now, for
-    /// `members` members and repairs. If memory is limited, this may be the smallest possible
-    /// number, or `None` if even that doesn't fit.
+    /// Returns the number of slots to give a shard when it is rebuilt. The shard has `slots` slots
+    /// now, and needs room for `members` members and repairs. If memory is limited, this may be the
+    /// smallest possible number, or `None` if even that doesn't fit.
     pub(crate) fn fitting<F: Shard>(&self, shard: usize, slots: u64, members: u64) -> Option<u64> {
         let least = (members as f64 / FRESH).ceil() as u64 + 1;
         let wanted = self.slots(shard, slots, members);
@@ -237,7 +240,8 @@ impl ShardSizes {
         self.memory < u64::MAX
     }
 
-    /// Returns the number of slots to rebuild a shard with, given the slots that it has now.
+    /// Returns the number of slots to give a shard when it is rebuilt, if memory suffices. The
+    /// shard has `slots` slots now.
     pub(crate) fn slots(&self, shard: usize, slots: u64, members: u64) -> u64 {
         let share = members as f64 / slots as f64;
         let is_planned = slots <= self.planned;

@@ -21,10 +21,11 @@ pub struct Stats {
     /// it writes the mistake's record, and finds that there is one already. Within one build of a shard of
     /// the filter, there are none; after a shard is rebuilt, an old mistake may come back.
     pub repeated_false_positives: u64,
-    /// Number of lookups that found nothing and that the filter could not answer, because it was being
-    /// rebuilt, or because the range was too long for it.
+    /// Number of lookups that found nothing and that the filter could not answer, because the
+    /// filter was being rebuilt, or because the range was too long for the filter.
     pub unfiltered: u64,
-    /// Number of repaired mistakes, including those that collided with a new member.
+    /// Number of repairs, including repairs of earlier mistakes that a new member would have
+    /// brought back.
     pub repairs: u64,
     /// Number of repairs that failed. Such a mistake may recur.
     pub repairs_failed: u64,
@@ -38,11 +39,12 @@ pub struct Stats {
     pub ghosts_cleared: u64,
     /// Number of keys in doubt; see [`Guard::doubts`](crate::Guard::doubts).
     pub doubts: u64,
-    /// Memory that keys in doubt take, in bytes, without what the keys themselves allocate.
+    /// Memory that keys in doubt take, in bytes. Memory that the keys' own types allocate doesn't
+    /// count.
     pub doubt_bytes: u64,
     /// Number of records of mistakes that wait in memory to be written.
     pub records_waiting: usize,
-    /// Number of repairs that wait because another thread held their locks.
+    /// Number of repairs that wait because another thread held the locks that they need.
     pub repairs_waiting: usize,
     /// Number of mistakes that are kept. In a [`Store`](crate::Store), this counts the records in
     /// the backend and those that wait in memory. Some of their keys may have been put since. In a

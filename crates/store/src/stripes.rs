@@ -44,7 +44,7 @@ impl Mistakes {
         is_removed
     }
 
-    /// Removes one mistake: a different one than `mistake`, if there is any.
+    /// Removes one mistake, if possible a different one than `mistake`.
     pub(crate) fn evict(&mut self, mistake: Hash) {
         let next = self.range(mistake..=Hash::MAX).find(|&other| other != mistake);
         let first = || self.range(Hash::MIN..=Hash::MAX).next();

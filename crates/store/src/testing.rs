@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn fail_at_makes_only_that_operation_fail() {
+    fn fail_at_makes_only_one_operation_fail() {
         for n in 0..5 {
             let backend = FaultyBackend::new(MemoryBackend::new());
             backend.fail_at(n, Fault::Before);

@@ -32,7 +32,7 @@ struct State {
     writes: u64,
     armed: Option<Armed>,
     hits: u64,
-    /// The number of the write of pairs that is acknowledged but not done, counted from 1.
+    /// Which write of pairs is acknowledged but not done, counted from 1.
     lie: Option<u64>,
     /// The number of writes of pairs so far.
     pair_writes: u64,
@@ -57,8 +57,8 @@ impl Faulty {
         Arc::new(Self { state: Mutex::new(state), claims: Claims::new() })
     }
 
-    /// Injects a fault into the n-th operation that it can hit, counted from now. If `lasts`, all later ones
-    /// fail, too.
+    /// Injects a fault into the n-th operation from now on that the fault can hit. If `lasts`, all
+    /// later operations fail, too.
     pub(crate) fn arm(&self, fault: Fault, n: u64, lasts: bool) {
         self.state().armed = Some(Armed { fault, left: n, lasts });
     }
@@ -67,7 +67,8 @@ impl Faulty {
         self.state().armed = None;
     }
 
-    /// Returns the number of operations since the last call that each fault can hit.
+    /// Returns, for each fault, the number of operations since the last call that the fault can
+    /// hit.
     pub(crate) fn take_counts(&self) -> Counts {
         let state = &mut *self.state();
         let (operations, writes) =

@@ -45,7 +45,7 @@ pub(crate) struct Model {
     worlds: BTreeSet<World>,
     /// Whether the last acknowledged writes may be lost unless the store is synced or closed.
     pub(crate) loses_writes: bool,
-    /// The worlds before each write that may be lost.
+    /// The possible contents of the store before each write that may be lost.
     earlier: BTreeSet<World>,
     /// Whether the store is known to be open. Otherwise, syncing and closing do nothing.
     is_open: bool,
@@ -347,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_model_notices_a_lost_put() {
+    fn model_notices_a_lost_put() {
         let mut model = Model::new(StoreKind::Merged);
         model.acknowledged(&Op::Put(1, 7));
         assert!(model.check(&Op::Get(1), &Answer::Value(Some(7))).is_ok());
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_put_is_complete_or_absent() {
+    fn failed_put_is_complete_or_absent() {
         let mut model = Model::new(StoreKind::Split);
         model.in_doubt(&Op::PutMany(vec![1, 2], 7));
         assert!(model.check(&Op::Get(1), &Answer::Value(None)).is_ok());
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledged_delete_removes_a_key_whose_put_failed() {
+    fn acknowledged_delete_removes_a_key_whose_put_failed() {
         let mut model = Model::new(StoreKind::Ranges);
         model.in_doubt(&Op::Put(1, 7));
         assert!(model.check(&Op::Delete(1, 0), &Answer::Flag(false)).is_ok());
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_notices_a_guard_that_forgets_a_key_in_doubt() {
+    fn model_notices_a_guard_that_forgets_a_key_in_doubt() {
         let mut model = Model::new(StoreKind::Guard);
         model.max_doubts = 1;
         let check = |model: &Model, keys: &[Key], is_ready| {
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_requires_exact_answers_only_for_listed_keys() {
+    fn model_requires_exact_answers_only_for_listed_keys() {
         let mut model = Model::new(StoreKind::Lists);
         model.acknowledged(&Op::Put(1, YES));
         assert!(model.check(&Op::Contains(1), &Answer::Flag(false)).is_err());

@@ -122,7 +122,8 @@ impl Fault {
     }
 }
 
-/// The number of backend operations or system calls of a step that each fault can hit.
+/// For each fault, the number of a step's backend operations or system calls that the fault can
+/// hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts(pub(crate) [u64; Fault::ALL.len()]);
 
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_can_be_parsed_from_its_name() {
+    fn case_can_be_parsed_from_its_name() {
         for name in [
             "memory:ranges:saved:5f3a:12.3:hidden:once:crash",
             "redb:lists:unsaved:0:0.0:kill:lasting:close",

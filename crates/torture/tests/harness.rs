@@ -31,7 +31,7 @@ fn write_dropped_by_backend_is_reported() {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
-fn write_dropped_by_process_is_reported() {
+fn write_dropped_by_child_process_is_reported() {
     for case in ["fjall:merged:saved:7", "fjall:lists:saved:7", "redb:ranges:saved:7"] {
         assert!(reports_lies(case), "{case}");
     }

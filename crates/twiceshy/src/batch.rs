@@ -100,8 +100,8 @@ fn resolve<K, L: Lookup<K>>(lookup: &L, deferred: &[usize], keys: &[K], answers:
     }
 }
 
-/// Clears `answers`, fills it with one false answer per key, and calls `fill` with these answers.
-/// If `fill` panics, `answers` stays empty.
+/// Clears `answers`, pushes `false` once per key, and lets `fill` write the answers. If `fill`
+/// panics, `answers` stays empty.
 #[inline(always)]
 pub(crate) fn fill_answers(answers: &mut Vec<bool>, keys: usize, fill: impl FnOnce(&mut [bool])) {
     let mut all = core::mem::take(answers);

@@ -172,7 +172,8 @@ pub trait FromMembers: Buildable {
         mistakes: Vec<Hash>,
     ) -> Result<Self, Self::Error>;
 
-    /// Adds the position of the mistake to an error about a mistake that is a member.
+    /// If the error is that a listed mistake is a member, adds the position of that mistake in the
+    /// list.
     #[doc(hidden)]
     fn with_position(
         error: Self::Error,
@@ -258,8 +259,9 @@ impl<F: Plannable> Builder<F> {
         }
     }
 
-    /// Calls `plan`, and returns an error if it returns no plan: [`PlanError::Adaptations`] if a
-    /// plan without repairs is possible, and `otherwise` if not.
+    /// Returns the plan that `plan` makes. If `plan` makes none, the error is
+    /// [`PlanError::Adaptations`] if there is a plan without repairs, and `otherwise` if there is
+    /// none either.
     fn planned(
         &self,
         plan: impl Fn(&Self) -> Option<Plan<F::Details>>,

@@ -1,5 +1,5 @@
-//! The answers of a filter, the claims that a "maybe" carries, and the versions that make claims
-//! stale.
+//! The answers of a filter, the claims that a "maybe" carries, and the versions that show whether a
+//! claim is stale.
 
 use crate::hash::first_hash_at;
 use crate::{Hash, Member};
@@ -134,8 +134,8 @@ pub(crate) struct Version {
     changes: u64,
 }
 
-/// Counts the changes to a filter's members, separately for each stripe of quotients, so that an
-/// insert in one place does not make claims about other places stale.
+/// Counts the changes to a filter's members, with one count per stripe of quotients. So an insert
+/// makes only the claims about its own stripe stale.
 #[derive(Debug)]
 pub(crate) struct Versions {
     filter: u64,

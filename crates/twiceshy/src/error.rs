@@ -30,8 +30,8 @@ pub enum InsertError {
     /// Only quotient filters return it.
     #[error("the filter can't count more than 2^40 members per fingerprint, or 2^62 in all")]
     Uncountable,
-    /// Repairs leave no room for the member, and the filter needs to know the members in this
-    /// claim's interval to make room. List them, and call `insert_listed` with the claim.
+    /// Repairs leave no room for the member. To make room, the filter needs a list of the members
+    /// in this claim's interval. List them, and call `insert_listed` with the claim.
     ///
     /// Only telescoping filters return it.
     #[error("repairs near the member leave no room for it; list the members near it to insert it")]
@@ -51,7 +51,7 @@ pub enum InsertError {
 pub struct InsertManyError {
     /// Positions of the refused members in the caller's list, counted from 0, in ascending order.
     pub refused: Vec<usize>,
-    /// The reason why the first of these members was refused.
+    /// The reason why the first of the refused members was not inserted.
     #[source]
     pub cause: InsertError,
 }
@@ -97,7 +97,7 @@ pub enum RemoveError {
         /// The hash that is on both lists.
         hash: Hash,
     },
-    /// The claim is of a range of several keys, so it doesn't name the key to remove.
+    /// The claim covers a range of several keys, so it doesn't name the key to remove.
     ///
     /// Only range filters return it.
     #[error("the claim is of several keys; check only the key to remove")]
@@ -283,7 +283,7 @@ pub enum BuildError {
     },
     /// There are more members than the filter is planned for.
     ///
-    /// Bloom filters return it, and a [`YesNoFilter`](crate::YesNoFilter) with a limit of memory.
+    /// Bloom filters return it, and a [`YesNoFilter`](crate::YesNoFilter) with a memory limit.
     #[error("there are more than {capacity} members; build a filter of a larger capacity")]
     Members {
         /// Number of members that the filter is planned for.

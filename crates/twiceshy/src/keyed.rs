@@ -118,8 +118,8 @@ impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
     }
 }
 
-/// Defines the methods of a keyed filter that change it, and those that return claims. They take
-/// `&mut self`, or `&self` in a concurrent filter.
+/// Defines the methods of a keyed filter that change the filter or return claims. In a concurrent
+/// filter they take `&self`, in others `&mut self`.
 macro_rules! keyed_methods {
     ($filter:ty, $dynamic:ident, $adaptive:ident, $access:ident $(, $mut:tt)?) => {
         #[expect(clippy::missing_errors_doc, reason = "documented at `Keyed`")]
@@ -180,7 +180,8 @@ macro_rules! keyed_methods {
                 self.$access().adapt(claim, listing)
             }
 
-            /// Inserts a member after [`insert`](Self::insert) asked for a list of members.
+            /// Inserts the member that [`insert`](Self::insert) refused with
+            /// [`InsertError::NeedsMembers`].
             pub fn insert_listed<'l>(
                 &$($mut)? self,
                 claim: &Claim,

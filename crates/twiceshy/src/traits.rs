@@ -84,9 +84,9 @@ pub trait Adaptive: Dynamic {
     /// has changed in that case.
     fn adapt(&mut self, claim: &Claim, listing: Listing<'_>) -> Result<Adaptation, AdaptError>;
 
-    /// Inserts a member after [`insert`](Dynamic::insert) returned [`InsertError::NeedsMembers`],
-    /// with the claim in that error. `listing` must contain all members in the claim's interval,
-    /// except the new one.
+    /// Inserts the member that [`insert`](Dynamic::insert) refused with
+    /// [`InsertError::NeedsMembers`]. `claim` is the claim in that error. `listing` must contain
+    /// all members in the claim's interval, except the new one.
     ///
     /// # Errors
     /// If there is no room, or [`InsertError::Mismatch`] if the claim is stale or the listing does
@@ -195,8 +195,9 @@ pub struct Stats {
     pub expected_rate: f64,
 }
 
-/// Defines methods of a trait that call the methods of the same names of the type `$methods`. A
-/// type's own methods come before those of its traits, so `$methods` can be the implementing type.
+/// Defines trait methods, each of which calls the method of the type `$methods` with the same name.
+/// A type's own methods come before those of its traits, so `$methods` can be the implementing
+/// type.
 macro_rules! forward {
     ($methods:ty:) => {};
     (
@@ -227,7 +228,7 @@ macro_rules! forward {
 
 pub(crate) use forward;
 
-/// Implements the filter traits by calling the filter's own methods of the same names.
+/// Implements the filter traits by calling the filter's own methods with the same names.
 ///
 /// `$methods` is the type that has the methods; it differs from `$filter` for references.
 macro_rules! filter_traits {

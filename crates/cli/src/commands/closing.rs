@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result};
 use std::path::Path;
 use twiceshy_store::StoreError;
 
-/// Adds the directory to the error of closing a store or lists. If only the filter could not be
+/// Adds the directory to an error from closing a store or lists. If only the filter could not be
 /// saved, prints a warning and returns `Ok`, because all data is safe, and the next command builds
 /// the filter again.
 pub(super) fn closed(directory: &Path, closed: twiceshy_store::Result<()>) -> Result<()> {

@@ -273,8 +273,8 @@ fn interrupted_build_leaves_no_partial_filter() {
     }
 }
 
-/// Interrupts while the file is being written. Tries again if the command was faster than the
-/// signal.
+/// Interrupts the export while the file is being written. Tries again if the command was faster
+/// than the signal.
 #[test]
 fn interrupted_export_leaves_no_file() {
     let sandbox = Sandbox::new();

@@ -27,7 +27,7 @@ const CODES: [u32; 4] = [24, 46, 56, 120];
 const RATIOS: [u64; 6] = [2, 5, 10, 20, 50, 100];
 /// The number of times that all queries are sent.
 const PASSES: usize = 5;
-/// The numbers of queries per member with which the adversary in rounds begins.
+/// The numbers of queries per member at the start of the adversary's first round.
 const WHITTLED: [u64; 4] = [10, 20, 30, 50];
 /// The number of rounds.
 const ROUNDS: usize = 100;

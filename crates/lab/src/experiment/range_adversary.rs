@@ -58,12 +58,13 @@ impl Victim for Guarded<'_> {
 struct Seen {
     /// The number of disk reads per query, for each share of hostile queries.
     visits: [f64; SHARES.len()],
-    /// The number of ranges that the adversary in rounds has left at the beginning of each round,
-    /// and at the end.
+    /// The number of ranges that [`whittle`] has left at the beginning of each round, and at the
+    /// end.
     left: [usize; ROUNDS + 1],
 }
 
-/// Plays the adversary that repeats the mistakes it has collected among other clients' queries.
+/// Plays the adversary that collects mistakes, and then mixes them with the queries of other
+/// clients.
 fn replay(victim: &mut Guarded<'_>, queries: u64, seed: u64) -> [f64; SHARES.len()] {
     let config = CollectorConfig { warm_up: queries, ..CollectorConfig::default() };
     let collector = Collector::collect(victim, config, seed).expect("a capacity");
@@ -75,7 +76,8 @@ fn replay(victim: &mut Guarded<'_>, queries: u64, seed: u64) -> [f64; SHARES.len
     })
 }
 
-/// Plays the adversary in rounds. In each round, it queries all its ranges, and keeps the mistakes.
+/// Plays the adversary that queries all its ranges in each round, and keeps only the mistakes for
+/// the next round.
 fn whittle(victim: &mut Guarded<'_>, queries: u64, seed: u64) -> [usize; ROUNDS + 1] {
     let ranges = uniform(u64::MAX, seed).expect("a universe").take(queries as usize);
     let mut whittling = Whittling::new(ranges.collect(), 1, JUDGE);

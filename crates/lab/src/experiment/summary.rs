@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_show_the_fastest_or_median_or_mean_round_with_the_spread() {
+    fn point_is_fastest_median_or_mean_and_has_spread() {
         let point = fastest(0.5, 1000, &[2e6, 1e6, 4e6]);
         assert_eq!(point, Point::new(0.5, 1e6).spread(0.25e6, 1e6));
         let point = typical(0.5, 1000, &[2e6, 1e6, 4e6]);

@@ -167,7 +167,7 @@ mod tests {
     use super::tagged_bytes;
 
     #[test]
-    fn tags_take_one_bit_and_no_keys_take_slots() {
+    fn tags_take_one_bit_and_no_list_keys_take_slots() {
         let per_key = |no| format!("{:.1}", tagged_bytes(1 << 20, no) as f64 * 8.0 / 2f64.powi(20));
         assert_eq!([1 << 14, 1 << 20, 1 << 26].map(per_key), ["13.1", "24.2", "626.5"]);
     }

@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn value_over_the_limit_is_refused() {
-        // Such a long value would take too much memory, so the test sets only the length that the
-        // batch keeps.
+        // A value over the limit would take too much memory, so the test sets only the batch's
+        // record of its longest value.
         let batch = Batch { longest_value: MAX_VALUE_BYTES + 1, ..Batch::new() };
         assert!(matches!(batch.check(), Err(BackendError::ValueTooLong { .. })));
         assert!(Batch { longest_value: MAX_VALUE_BYTES, ..Batch::new() }.check().is_ok());

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_directory_without_a_lock_is_never_removed() {
+    fn unfinished_directory_without_a_lock_is_never_removed() {
         let directory = tempfile::tempdir().unwrap();
         let [unfinished, lock] = ["fjall.new", LOCK].map(|name| directory.path().join(name));
         fs::create_dir(&unfinished).unwrap();

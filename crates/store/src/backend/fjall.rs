@@ -193,7 +193,7 @@ impl FjallBackend {
         self.failure.get().map(String::as_str)
     }
 
-    /// Writes as many zeros as a memtable has bytes to a temporary file.
+    /// Writes zeros to a temporary file, as many bytes as a memtable has.
     fn try_to_write(&self) -> io::Result<()> {
         const CHUNK: usize = 1 << 14;
         let path = self.directory.path().join(".probe");

@@ -118,8 +118,8 @@ impl<F: Shard> Admitted<'_, F> {
         self.keys.iter().map(|key| key.is_new)
     }
 
-    /// Returns, for each key, whether the database's listing of members may lack it: because it is
-    /// new, or because an earlier write that failed may still remove it.
+    /// Returns, for each key, whether the database's listing of members may lack the key: because
+    /// the key is new, or because an earlier write that failed may still remove it.
     pub(crate) fn may_be_unlisted(&self) -> impl Iterator<Item = bool> {
         self.keys.iter().map(|key| key.is_new || key.is_in_doubt)
     }

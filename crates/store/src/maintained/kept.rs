@@ -31,7 +31,7 @@ impl Kept {
         self.change(locked.stripe_mut(mistake), |mistakes| mistakes.remove(mistake))
     }
 
-    /// Removes one mistake from the stripe of `mistake`: a different one, if the stripe has any.
+    /// Removes one mistake from the stripe of `mistake`, if possible a different one.
     pub(super) fn evict(&self, locked: &mut Locked<'_>, mistake: Hash) {
         self.change(locked.stripe_mut(mistake), |mistakes| mistakes.evict(mistake));
     }

@@ -84,7 +84,7 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(Tried::Done((locked, is_new)))
     }
 
-    /// Repairs those listed mistakes that the filter still makes.
+    /// Repairs the listed mistakes that the filter still makes.
     fn repair_listed<S: Source>(&self, source: &S, hashes: &[Hash]) -> Attempt<(), S::Error> {
         for &hash in hashes {
             let locked = self.lock(&[hash]);

@@ -108,8 +108,8 @@ pub(crate) trait Source:
         Ok(())
     }
 
-    /// Returns whether, and when, an earlier write of a key that isn't visible now may still take effect. The
-    /// caller holds the key's stripe.
+    /// Returns whether an earlier write of a key may still take effect although it isn't visible
+    /// now, and when. The caller holds the key's stripe.
     fn doubt(&self, hash: Hash) -> Doubt;
 
     /// Whether a failed write can leave a fingerprint (a *ghost*) in any shard. Repairs drop ghosts. If this
@@ -187,8 +187,8 @@ impl Policy {
         matches!(self, Self::Listed { .. })
     }
 
-    /// Estimates how many slots the repairs of `mistakes` kept mistakes take, with remainders of `bits`
-    /// bits.
+    /// Estimates the number of slots for the repairs of kept mistakes, given the number of these
+    /// mistakes and the bits per remainder.
     fn slots(self, mistakes: usize, bits: u32) -> usize {
         match self {
             // A rebuilt shard has fresh remainders, so only about two in 2^bits of the
@@ -199,8 +199,8 @@ impl Policy {
     }
 }
 
-/// Returns the maximum memory of a filter with `shards` shards, in bytes, except for the filters of
-/// its shards: locks, counters, full queues, and the state of the shards.
+/// Returns the maximum memory, in bytes, that `shards` shards take beside their filters: for locks,
+/// counters, full queues, and the state of the shards.
 pub(crate) fn fixed_bytes(shards: usize) -> u64 {
     const LOCKS_AND_COUNTERS: u64 = 16 << 10;
     let of_shards = (shards as u64).saturating_mul(SHARD_BYTES);
@@ -365,8 +365,8 @@ impl<F: Shard> MaintainedFilter<F> {
         LockedWrites { writes, maintained: self, shard, was_panicking: panicking() }
     }
 
-    /// Makes a shard answer "maybe" until it is rebuilt, and schedules that. The caller holds the lock of
-    /// the shard's writes.
+    /// Makes a shard answer "maybe" until it is rebuilt, and schedules the rebuild. The caller
+    /// holds the lock of the shard's writes.
     #[cold]
     fn distrust_half_changed(&self, shard: usize) {
         self.shards[shard].is_ready.store(false, Ordering::Release);
@@ -438,8 +438,8 @@ impl<F: Shard> MaintainedFilter<F> {
         })
     }
 
-    /// Locks all hashes that the filter could confuse with these. If a shard is rebuilt meanwhile
-    /// and confuses more hashes, locks again.
+    /// Locks all hashes that the filter could confuse with one of `hashes`. If a shard is rebuilt
+    /// meanwhile and confuses more hashes, locks again.
     fn lock(&self, hashes: &[Hash]) -> Locked<'_> {
         loop {
             let reaches = self.reaches(hashes);

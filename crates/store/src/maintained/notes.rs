@@ -44,7 +44,7 @@ pub(super) struct Notes {
     pub(super) keys: BTreeMap<Hash, bool>,
     /// Mistakes that were repaired in the old filter.
     pub(super) mistakes: BTreeSet<Hash>,
-    /// Whether a key that is noted as present may be absent from the database.
+    /// Whether the database may lack a key that is noted as present.
     pub(super) may_have_ghosts: bool,
     /// Whether notes are missing, because there were too many. Then the rebuild must be abandoned.
     pub(super) is_incomplete: bool,

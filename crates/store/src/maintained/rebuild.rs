@@ -46,7 +46,8 @@ const LAST_ROUND: usize = 64;
 /// The maximum number of rounds before the swap.
 const ROUNDS: usize = 8;
 
-/// The maximum number of times that a rebuild begins at once again because there were too many notes.
+/// The maximum number of times that a rebuild begins again immediately because there were too many
+/// notes.
 const RESTARTS: u32 = 4;
 
 /// The number of members that are listed at once. A database may need much more memory for a listing than the
@@ -71,7 +72,7 @@ struct Rebuild<'a, F: Shard> {
     more: usize,
     /// Bytes of memory that the new filter takes.
     filter_bytes: u64,
-    /// Bytes of memory that the rebuild takes, without the notes that wait for it.
+    /// Bytes of memory that the rebuild takes, not counting the notes that wait for it.
     bytes: u64,
 }
 
@@ -89,7 +90,7 @@ pub(crate) struct Rebuilt {
     pub(crate) is_swapped: bool,
 }
 
-/// Stops the taking of notes when this is dropped, unless the rebuild has succeeded.
+/// Stops taking notes when it is dropped, unless the rebuild has succeeded.
 struct Noting<'a, F: Shard>(Option<&'a MaintainedFilter<F>>, usize);
 
 impl<F: Shard> Drop for Noting<'_, F> {
@@ -136,8 +137,8 @@ impl<F: Shard> MaintainedFilter<F> {
             .into())
     }
 
-    /// Rebuilds a shard, unless there are too many notes: more than usual times 2 to the power of `growth`.
-    /// Then nothing changes, and this returns `None`.
+    /// Rebuilds a shard, or returns `None` and changes nothing if there are too many notes. The
+    /// limit is the usual one times 2 to the power of `growth`.
     fn rebuild_noting<S: Source>(
         &self,
         source: &S,
@@ -528,8 +529,8 @@ impl<F: Shard> Rebuild<'_, F> {
         self.members.bytes() + mistakes + self.doomed_bytes
     }
 
-    /// Counts the memory that this rebuild takes now, with this many bytes besides its lists and the new
-    /// filter.
+    /// Updates the memory that this rebuild takes: its lists, its new filter, and `others` more
+    /// bytes.
     fn recount(&mut self, others: u64) {
         let lists = self.listed_bytes() + others;
         self.count_bytes(size_of::<Self>() as u64 + lists + self.filter_bytes);

@@ -37,14 +37,14 @@ const MOST: usize = 1024;
 /// The approximate memory of a full queue, in bytes. Tree nodes are about two thirds full.
 pub(super) const MOST_BYTES: u64 = (MOST * size_of::<Hash>() * 3 / 2) as u64;
 
-/// The maximum number of records of earlier builds that a rebuilt shard keeps, or one per `MEMBERS` members
-/// if that is more. With fresh remainders, few of these mistakes would come back, and all take memory during
-/// a rebuild.
+/// The number of records of earlier builds that any rebuilt shard may keep. A larger shard may keep
+/// one per `MEMBERS` members. With fresh remainders, few of these mistakes would come back, and all
+/// take memory during a rebuild.
 const FEW: usize = 64;
 const MEMBERS: usize = 4;
 
-/// Returns the maximum number of records of earlier builds that a shard with `members` members
-/// keeps when it is rebuilt. If a shard has more than twice as many in all, it is rebuilt.
+/// Returns how many records of earlier builds a shard with `members` members keeps at most when it
+/// is rebuilt. A shard that has more than twice as many records in all is rebuilt.
 pub(super) fn most_old(members: usize) -> usize {
     (members / MEMBERS).max(FEW)
 }
@@ -343,9 +343,10 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(records)
     }
 
-    /// Returns the records of a shard whose mistakes a rebuild repairs from the start: all that are
-    /// queued, and some of the others. The remaining records are doomed, and so are the records of
-    /// members. Call this after the rebuild has begun to take notes.
+    /// Returns the records that a rebuild of a shard keeps, and those that it dooms. The rebuild
+    /// keeps all queued records and some of the others, and repairs their mistakes from the start.
+    /// It dooms the remaining records, and the records of members. Call this after the rebuild has
+    /// begun to take notes.
     pub(super) fn records_to_repair<S: Source>(
         &self,
         source: &S,
@@ -374,8 +375,8 @@ impl<F: Shard> MaintainedFilter<F> {
             }
         }
         if old > most {
-            // A list of all of them would take too much memory, so read them again. While `moving` is held,
-            // they don't change.
+            // A list of all these records would take too much memory, so read them from the
+            // database again. The records don't change while `moving` is held.
             records.retain(|&record| is_queued(record));
             self.counters.add(Count::BackendScans, 1);
             let (surplus, mut at) = (old - most, 0);
@@ -399,8 +400,8 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok((records, doomed))
     }
 
-    /// Deletes the doomed records of a shard after the new filter was swapped in, except those whose
-    /// mistakes it has `repaired`. If that fails, they stay.
+    /// Deletes the doomed records of a shard after the new filter was swapped in. Records of
+    /// mistakes that the new filter has `repaired` stay. If deleting fails, all stay.
     pub(super) fn forget_doomed<S: Source>(
         &self,
         source: &S,

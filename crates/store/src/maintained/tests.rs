@@ -177,7 +177,7 @@ fn shard_answers_maybe_from_a_panic_in_its_change_until_it_is_rebuilt() {
 }
 
 #[test]
-fn list_answers_exactly_while_a_shard_is_distrusted() {
+fn list_answers_exactly_after_a_panic_in_a_shard() {
     let policy = Policy::Listed { rate: 0.05 };
     let (filter, members) = (maintained(100, policy), Members::<false>::default());
     (0..50).for_each(|number| put(&filter, &members, hash(number)));
@@ -231,7 +231,7 @@ fn list_rebuilds_a_distrusted_shard_before_the_next_insert() {
 fn batch_is_delayed_once_for_all_nearly_full_shards() {
     let (filter, members) =
         (maintained::<QuotientFilter>(4000, FOUND), Members::<false>::default());
-    // Nobody rebuilds the shards, because there is no such thread.
+    // The thread is only announced, and doesn't run. So no shard is rebuilt.
     filter.announce_thread();
     let mut batch = Vec::new();
     for shard in 0..4 {
@@ -309,12 +309,12 @@ fn check_stall(has_thread: bool) {
 }
 
 #[test]
-fn writer_waits_only_so_long_for_a_background_thread_that_hangs() {
+fn writer_stops_waiting_for_a_background_thread_that_hangs() {
     check_stall(true);
 }
 
 #[test]
-fn writer_waits_only_so_long_for_another_caller_that_hangs() {
+fn writer_stops_waiting_for_another_caller_that_hangs() {
     check_stall(false);
 }
 
@@ -368,7 +368,7 @@ fn background_thread_rests_in_proportion_to_its_work() {
 
 /// The thread rests a million times as long as it works, except while a writer waits.
 #[test]
-fn writer_that_waits_ends_the_rest_of_the_background_thread() {
+fn waiting_writer_ends_the_pause_of_the_background_thread() {
     let _deadline = Deadline::new();
     let (filter, members) = (maintained::<QuotientFilter>(100, FOUND), Members::<false>::default());
     let (listed, has_listed) = channel();
@@ -466,7 +466,7 @@ fn remove_beyond_stripes(trial: u128) -> bool {
 }
 
 #[test]
-fn removal_lists_again_if_a_listing_beyond_its_stripes_lacks_a_write_in_flight() {
+fn removal_lists_again_if_the_listing_lacks_a_write_in_flight() {
     let _deadline = Deadline::new();
     let has_missed = iter::successors(Some(0), |trial| Some(trial + 1)).map(remove_beyond_stripes);
     assert_eq!(has_missed.filter(|&has_missed| has_missed).take(1).count(), 1);

@@ -322,8 +322,8 @@ impl<F: Shard> MaintainedFilter<F> {
         self.upkeep.has_work.notify_one();
     }
 
-    /// Makes the listing of members complete, which has failed `failures` times. If it fails again,
-    /// it is tried later.
+    /// Tries to make the listing of members complete, after `failures` failed attempts. If it fails
+    /// again, it is tried later.
     fn complete<S: Source>(&self, source: &S, failures: u32) {
         let unfinished = scopeguard::guard((), |()| self.complete_later(failures + 1));
         let completing = scopeguard::guard((), |()| self.set_completing(false));
@@ -514,7 +514,7 @@ impl<F: Shard> MaintainedFilter<F> {
         let is_rotation = is_rebuilt && reason == Some(Reason::Rotation);
         self.counters.add(Count::Rotations, u64::from(is_rotation));
         upkept.failures.store(0, Ordering::Release);
-        // Swap instead of storing, so that this sees what happened before a request that had no effect.
+        // A request for a rebuild has no effect while the shard is due. Swap instead of storing, so that this thread sees what happened before such a request.
         upkept.is_due.swap(false, Ordering::AcqRel);
         self.review(shard);
         let is_distrusted =
@@ -642,8 +642,9 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(())
     }
 
-    /// Waits until `end` while `is_open` says that the rebuild of a shard isn't done, and the background
-    /// thread may rebuild it.
+    /// Waits for the background thread to rebuild a shard, until `end` at the latest. `is_open`
+    /// says that the rebuild isn't done yet. If the thread can't rebuild the shard, returns at
+    /// once.
     fn wait_while(&self, shard: usize, end: Instant, is_open: impl Fn() -> bool) {
         let mut work = self.upkeep.work();
         work.waiting += 1;
@@ -669,9 +670,10 @@ impl<F: Shard> MaintainedFilter<F> {
         work.waiting -= 1;
     }
 
-    /// Slows a writer down if a shard that it has written to is nearly full: once, for the fullest of
-    /// these `shards`. Without a background thread, rebuilds such shards instead, unless another thread is
-    /// rebuilding one. The caller holds no lock.
+    /// Slows a writer down if one of the `shards` that it has written to is nearly full. There is
+    /// one delay: that of the fullest shard. Without a background thread, the writer rebuilds
+    /// nearly full shards instead, unless another thread is rebuilding one. The caller holds no
+    /// lock.
     pub(super) fn pace<S: Source>(&self, source: &S, shards: &[usize]) {
         let mut delay = 0;
         for &shard in shards {

@@ -110,7 +110,7 @@ pub struct RangeStore<K: StoredKey, B: Backend> {
     repairs: bool,
     /// Whether the filter has changed since it was restored.
     is_outdated: AtomicBool,
-    /// If repairs have filled a filter, one more than its generation; otherwise 0.
+    /// The generation of a filter that repairs have filled, plus one; 0 if there is no such filter.
     due: AtomicU64,
     /// The last rebuild, if it has failed.
     failure: Mutex<Option<Failure>>,

@@ -322,9 +322,9 @@ pub(super) fn insert<K: StoredKey>(
     if load > FULL { Err(InsertError::Full { load }) } else { filter.insert(member) }
 }
 
-/// Repairs the filter's answer to a span, unless a member is in it. `members` are all members that the
-/// filter could confuse with the span. Returns the number of ghosts that were cleared, or `None` if there
-/// was nothing to repair.
+/// Repairs the filter's answer to a span, unless a member is in the span. `members` are all members
+/// that the filter could confuse with the span. Returns the number of ghosts that were cleared, or
+/// `None` if there was nothing to repair.
 pub(super) fn adapt<K: StoredKey>(
     filter: &mut Filter<K>,
     span: Span,
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_that_has_failed_is_not_tried_again_by_every_put() {
+    fn failed_growth_is_not_retried_by_every_put() {
         let _deadline = Deadline::new();
         let (store, backend) = open();
         backend.fail_scans(true);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn making_room_for_repairs_that_has_failed_is_not_tried_again_by_every_write() {
+    fn failed_rebuild_for_repairs_is_not_retried_by_every_write() {
         let _deadline = Deadline::new();
         let (store, backend) = open();
         store.put(7, b"").unwrap();

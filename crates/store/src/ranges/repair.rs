@@ -201,8 +201,8 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         let before = (mistakes.len(), mistakes.marked());
         let changed = change(mistakes);
         let update = |total: &AtomicUsize, before, now| {
-            // If there are fewer now, both the difference and the sum wrap around, and the total
-            // is right.
+            // If there are fewer mistakes now, both the difference and the sum wrap around, and the
+            // total is right.
             total.fetch_add(usize::wrapping_sub(now, before), Ordering::Relaxed);
         };
         update(&self.mistakes, before.0, mistakes.len());

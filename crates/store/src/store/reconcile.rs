@@ -10,7 +10,7 @@ use crate::two_maps::{self, Difference};
 use twiceshy::{Hash, concurrent::Shard};
 
 impl<B: Backend, F: Shard> Inner<B, F> {
-    /// Returns the census of the keys, or of some of them if the store is being closed.
+    /// Returns the census of all keys, or of only some keys if the store is being closed.
     pub(super) fn count_keys(&self) -> Result<Census> {
         let keys = two_maps::keys(&self.storage.backend, Keyspace::Keys);
         let hashes = keys.take_while(|_| !self.is_closing()).map(|key| Ok(self.hash(&key?)));

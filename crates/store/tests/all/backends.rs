@@ -758,7 +758,7 @@ fn missing_backend_is_not_created<B: Open>() {
 
 #[cfg(all(feature = "fjall", feature = "redb"))]
 #[test]
-fn an_engine_refuses_another_engines_data() {
+fn engine_refuses_another_engines_data() {
     use twiceshy_store::{FjallBackend, RedbBackend};
     let directory = tempfile::tempdir().unwrap();
     drop(FjallBackend::open_at(directory.path()).unwrap());

@@ -307,7 +307,7 @@ fn unlist(backend: &MemoryBackend, number: u32) {
 }
 
 #[test]
-fn maps_missing_one_different_key_each_are_reconciled() {
+fn maps_that_each_lack_a_different_key_are_reconciled() {
     for unlisted in 0..40 {
         let backend = with_sixty_keys();
         unlist(&backend, unlisted);

@@ -54,7 +54,7 @@ struct Facts {
     possible: BTreeMap<u8, BTreeSet<Option<u8>>>,
     /// Mistakes that were repaired in the current build of the filter.
     repaired: BTreeSet<u8>,
-    /// The number of rebuilds at the time when these mistakes were repaired.
+    /// The number of rebuilds when the mistakes in `repaired` were repaired.
     rebuilds: u64,
     /// Whether failed writes may take effect after reopening.
     is_late: bool,

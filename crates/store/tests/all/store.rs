@@ -123,8 +123,8 @@ impl Place {
     }
 }
 
-/// A store, the pairs that it must hold, and the keys whose mistakes must stay repaired: those
-/// repaired since the key was last put and since the filter was last built.
+/// A store, the pairs that it must hold, and the keys whose mistakes must stay repaired. These
+/// mistakes were repaired after their key was last put and after the filter was last built.
 struct Checked<F: Shard> {
     store: Tried<F>,
     place: Place,
@@ -533,7 +533,7 @@ fn store_that_is_closed_immediately_saves_its_filter() {
 }
 
 #[test]
-fn a_batch_with_a_too_long_key_or_value_writes_nothing() {
+fn batch_with_a_too_long_key_or_value_writes_nothing() {
     for layout in crate::common::LAYOUTS {
         let store: Store<_> =
             crate::common::options(layout).open_with(MemoryBackend::new(), None).unwrap();
@@ -551,7 +551,7 @@ fn a_batch_with_a_too_long_key_or_value_writes_nothing() {
 }
 
 #[test]
-fn a_key_that_occurs_many_times_in_a_batch_is_looked_up_once() {
+fn key_that_occurs_many_times_in_a_batch_is_looked_up_once() {
     let options = OpenOptions::new().capacity(2000).false_positive_rate(0.1);
     let store: Store<_, Quotient> = options.open_with(MemoryBackend::new(), None).unwrap();
     store.put_many((0..2000u32).map(|n| (n.to_be_bytes(), b"1"))).unwrap();

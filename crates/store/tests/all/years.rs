@@ -190,8 +190,8 @@ fn ask(subject: &impl Subject, first: u64) -> u64 {
     after.false_positives - before.false_positives
 }
 
-/// Checks the memory and the rate at every size from 1,000 members to `largest` and back: sizes are an eighth
-/// of a doubling apart. At every tenth of them, absent keys are looked up.
+/// Checks the memory and the rate at every size from 1,000 members to `largest` and back: sizes are
+/// an eighth of a doubling apart. At every tenth size, absent keys are looked up.
 fn check_life(subject: &impl Subject, largest: u64) {
     let steps = 8.0 * (largest as f64 / 1000.0).log2();
     let size = |step: u32| largest.min((1000.0 * (f64::from(step) / 8.0).exp2()) as u64);

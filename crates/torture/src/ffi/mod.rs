@@ -61,8 +61,8 @@ pub(crate) fn black_out(is_dark: bool) {
     IS_DARK.store(is_dark, SeqCst);
 }
 
-/// Injects a fault into the n-th call that it can hit, counted from now. If `lasts`, all later ones fail,
-/// too.
+/// Injects a fault into the n-th call from now on that the fault can hit. If `lasts`, all later
+/// ones fail, too.
 pub(crate) fn arm(fault: Fault, n: u64, lasts: bool) {
     let place = Fault::CALLS.iter().position(|other| *other == fault);
     LEFT.store(n.cast_signed(), SeqCst);

@@ -177,7 +177,7 @@ impl Style {
         engine == Engine::Redb && self.durability == Durability::Eventual
     }
 
-    /// Returns the style of the next opening, after `openings` of them.
+    /// Returns the style of the next opening, given the number of openings so far.
     pub(crate) fn opening(&self, openings: usize) -> Self {
         let rate = self.rates[if self.varies { openings % 2 } else { 0 }];
         Self { rate, creates: openings == 0, ..self.clone() }
@@ -255,7 +255,7 @@ fn absent_keys() -> impl Iterator<Item = [u8; 3]> {
     (KEYS..u8::MAX).map(key_bytes)
 }
 
-/// Returns the key of these bytes, or a key that no script uses if they aren't the bytes of a key.
+/// Returns the key with these bytes. If there is none, returns a key that no script uses.
 fn read_key(bytes: &[u8]) -> Key {
     (0..KEYS).find(|key| key_bytes(*key) == bytes).unwrap_or(Key::MAX)
 }

@@ -27,11 +27,11 @@ pub(crate) trait Machine: Copy {
         self.lowest(u64::MAX, count)
     }
 
-    /// Moves the single bit of `bit` to a set bit of `word` (`pdep`). Bit `k` moves to the `k`-th
-    /// set bit, counted from 0. Returns 0 if `word` has too few bits, or if `bit` is 0.
+    /// Moves the only set bit of `bit` from position `k` to the position of the `k`-th set bit of
+    /// `word`, counted from 0 (`pdep`). Returns 0 if `word` has too few bits, or if `bit` is 0.
     fn deposit_bit(self, bit: u64, word: u64) -> u64;
 
-    /// Collects the bits of `word` at the set bits of `mask`, side by side (`pext`).
+    /// Returns the bits of `word` that are selected by `mask`, side by side (`pext`).
     fn pack(self, word: u64, mask: u64) -> u64;
 
     /// Returns the position of the `rank`-th set bit of `word`, as [`word::select`] does (`pdep`,
@@ -42,9 +42,10 @@ pub(crate) trait Machine: Copy {
         self.deposit_bit(1 << rank, word).trailing_zeros()
     }
 
-    /// Returns a word in which bit `i` is set if, among the bits 0 to `i`, `minus` has exactly
-    /// `more` more set bits than `plus`. `more` must be at most 64. Uses `vpshufb` and `vpaddb` on
-    /// one byte per bit, then `vpmovmskb`.
+    /// Returns a word in which bit `i` is set if the excess at bit `i` is exactly `more`: the
+    /// number of set bits of `minus`, minus the number of those of `plus`, among the bits 0 to `i`.
+    /// `more` must be at most 64. Uses `vpshufb` and `vpaddb` on one byte per bit, then
+    /// `vpmovmskb`.
     fn balanced(self, plus: u32, minus: u32, more: u32) -> u32;
 
     /// Moves bits up within a line and puts `value` below them, as [`word::push_bits`] does

@@ -48,7 +48,7 @@ pub(crate) struct Lines {
 enum Memory {
     /// Memory from the allocator. The first line is somewhere in it.
     Ours { start: NonNull<u8>, layout: Layout },
-    /// Memory of a source, which is kept alive. It is in an `Arc`, so that moving the `Lines`
+    /// Memory that belongs to a source. The `Arc` keeps the source alive, and moving the `Lines`
     /// doesn't move the bytes.
     Shared { _source: Arc<dyn Source> },
 }

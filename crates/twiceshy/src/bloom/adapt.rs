@@ -8,8 +8,9 @@ use crate::members::merged;
 use crate::{Claim, Hash, Listing, Member};
 
 impl AdaptiveBloomFilter {
-    /// Checks the listing of a claim's cell as far as the filter can. Returns the listed members in
-    /// hash order, each once, and the number of members that are certainly missing.
+    /// Checks the listed members of a claim's cell, as far as the filter's bits allow. Returns the
+    /// listed members in hash order, each once, and the number of members that are certainly
+    /// missing.
     ///
     /// Bits don't tell how many members set them. The filter knows only that a set cell has a
     /// member or a ghost, and which members are in the last level.
@@ -85,8 +86,8 @@ impl AdaptiveBloomFilter {
         Ok(Adaptation { lengthened: 0, ghosts })
     }
 
-    /// Lets a lower level answer for a cell with these members, unless the filter already answers
-    /// "absent" to the query.
+    /// Makes a lower level answer for the cell of a mistake, unless the filter already answers
+    /// "absent" to the query. `members` are the members of the cell.
     ///
     /// This is the first level below the current one that has room for the members and doesn't
     /// confuse the query with them or with its other members. If there is no such level, the last

@@ -157,7 +157,7 @@ impl AdaptiveBloomFilter {
         self.first.clear_first(cell);
     }
 
-    /// Returns a filter of the same size and with new hash functions, made of all members. It has no
+    /// Returns a filter of the same size, built from all members with new hash functions. It has no
     /// ghosts and no dead cells, so there is room again for members and repairs. Claims of this
     /// filter are stale in the new one.
     ///

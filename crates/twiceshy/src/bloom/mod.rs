@@ -378,7 +378,7 @@ impl AdaptiveBloomFilter {
     }
 }
 
-/// Returns the number of members written, as a share of the room.
+/// Returns what share of the room is taken by the members that were written.
 fn share(written: u64, room: u64) -> f64 {
     written as f64 / room.max(1) as f64
 }

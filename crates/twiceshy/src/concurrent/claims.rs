@@ -43,7 +43,8 @@ impl<F: Shard> Concurrent<F> {
         self.outer_claim(hash, &filter.claim_near(inner))
     }
 
-    /// Inserts a member, and distinguishes it from these mistakes; see [`Shard::insert_apart`].
+    /// Inserts a member without bringing these mistakes back, if the filter can do that; see
+    /// [`Shard::insert_apart`].
     ///
     /// # Errors
     /// Returns the same errors as [`Shard::insert_apart`].
@@ -55,7 +56,7 @@ impl<F: Shard> Concurrent<F> {
         filter.insert_apart(inner, &near).map_err(|error| self.outer_error(shard, error))
     }
 
-    /// Inserts a member after [`insert`](Self::insert) returned [`InsertError::NeedsMembers`].
+    /// Inserts the member that [`insert`](Self::insert) refused with [`InsertError::NeedsMembers`].
     pub fn insert_listed<'l>(
         &self,
         claim: &Claim,

@@ -24,8 +24,9 @@ impl<S: telescoping::Scheme> ShardParts for CodedFilter<S> {
         Fill { slots, used: members, members, slot_bits, bits_lost: 0, has_plain_remainders }
     }
 
-    /// Returns the version of the members, and 0 for the number of repairs. A repair that is made
-    /// during a rebuild is therefore forgotten, which brings back a mistake but loses no member.
+    /// Returns the version of the members, and always 0 as the number of repairs. A repair that is
+    /// made during a rebuild is therefore forgotten, which brings back a mistake but loses no
+    /// member.
     fn state(&self) -> (Version, u64) {
         (self.versions.all(), 0)
     }

@@ -46,7 +46,7 @@ mod tests {
     use twiceshy_deadline::Deadline;
 
     #[test]
-    fn a_panic_of_one_thread_leaves_the_shard_usable() {
+    fn panic_of_one_thread_leaves_the_shard_usable() {
         let _deadline = Deadline::new();
         let filter = QuotientFilter::builder().slots(10).build().unwrap();
         let shard = Locked::new(filter);

@@ -63,10 +63,11 @@ impl<F: PlainShard> Concurrent<F> {
         self.with_shard(shard, F::fill)
     }
 
-    /// Replaces a shard by a new one that holds exactly these members and answers "absent" to these
-    /// mistakes, as far as the filter can distinguish them from members. Both lists must be in hash
-    /// order. Use this to grow with full-length remainders, to drop *ghosts* (members that only the
-    /// filter still holds), and to fill a filter after a crash.
+    /// Replaces a shard by a new one, built from these members and mistakes. The new shard holds
+    /// exactly these members. It answers "absent" to every mistake that it can distinguish from
+    /// them. Both lists must be in hash order. Use this to grow with full-length remainders, to
+    /// drop *ghosts* (members that only the filter still holds), and to fill a filter after a
+    /// crash.
     ///
     /// The old shard answers lookups while the new one is built. The new shard then replaces it
     /// atomically. Claims made before that become stale. Repairs of mistakes that aren't listed are
@@ -155,14 +156,14 @@ impl<F: PlainShard> Concurrent<F> {
 /// A filter that was built to [replace](Concurrent::replace_shard) a shard. Until then, it can be
 /// changed.
 pub struct Replacement<F> {
-    /// A filter with one shard, which stands for all.
+    /// A concurrent filter whose only shard is the new one.
     filter: Concurrent<F>,
     shard: usize,
 }
 
 impl<F> Replacement<F> {
-    /// Returns the new shard, as a concurrent filter that has only this shard. Its methods take
-    /// only hashes that belong to the replaced shard.
+    /// Returns the new shard, as a concurrent filter with no other shard. Its methods take only
+    /// hashes that belong to the replaced shard.
     pub const fn filter(&self) -> &Concurrent<F> {
         &self.filter
     }

@@ -43,7 +43,7 @@ pub trait Shard: PlainShard + Adaptive {
     /// [suspects](crate::Claim::suspects).
     fn may_confuse(&self, member: Hash, query: Hash) -> bool;
 
-    /// Inserts a member, apart from these mistakes if the filter can; see
+    /// Inserts a member without bringing these mistakes back, if the filter can do that; see
     /// [`QuotientFilter::insert_apart`].
     fn insert_apart(&mut self, hash: Hash, _mistakes: &[Hash]) -> Result<(), InsertError> {
         self.insert(hash)
@@ -121,10 +121,10 @@ pub struct ShardPlan {
 /// The number of slots of a new shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ShardSize {
-    /// As many as the old shard has, or more if these are too few.
+    /// As many slots as the old shard has, or more if those are too few.
     #[default]
     Same,
-    /// Enough for a number of members, with some room for repairs, or more if these are too few.
+    /// Enough slots for a number of members and some repairs, or more if those are too few.
     Capacity(usize),
     /// An exact number of slots.
     Slots(u64),
@@ -174,7 +174,7 @@ impl ShardPlan {
         Self { remainders: NewRemainders::These(remainders), ..self }
     }
 
-    /// Returns the remainders of the new shard, given those of the old one.
+    /// Returns the remainders of the new shard. `before` are the old shard's remainders.
     pub(super) fn make_remainders(self, before: Remainders) -> Result<Remainders, BuildError> {
         Ok(match self.remainders {
             NewRemainders::Same => before,

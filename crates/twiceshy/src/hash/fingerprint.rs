@@ -181,9 +181,9 @@ impl Fingerprint {
         self.bits <= other.bits && self.covers_scaled(scaled)
     }
 
-    /// Returns whether all hashes that have the fingerprint `other` also have this one. Both must
-    /// have the same remainders. If these aren't plain, both must also have the same number of
-    /// slots.
+    /// Returns whether every hash that has the `other` fingerprint also has this one, in filters
+    /// that may differ in size. Both must have the same remainders. Unless the remainders are
+    /// plain, both must also have the same number of slots.
     pub(crate) fn includes(&self, other: &Self) -> bool {
         if self.slots == other.slots {
             return self.covers_all(other);
@@ -192,9 +192,9 @@ impl Fingerprint {
         all.contains(others.start()) && all.contains(others.end())
     }
 
-    /// Returns the same fingerprint in a filter with 2^`doublings` times the slots: `doublings`
-    /// bits move from the fraction to the quotient. The fraction must have more bits than that, and
-    /// plain remainders unless `doublings` is 0.
+    /// Returns the same fingerprint in a filter with 2^`doublings` times as many slots: `doublings`
+    /// bits move from the fraction to the quotient. The fraction must have more bits than move.
+    /// Remainders must be plain, unless `doublings` is 0.
     #[inline(always)]
     pub(crate) fn doubled(self, doublings: u32) -> Self {
         debug_assert!(doublings == 0 || self.remainders.is_plain(), "mixed bits can't move");
@@ -208,8 +208,8 @@ impl Fingerprint {
         }
     }
 
-    /// Returns the same fingerprint in a filter with 2^`bits` times the slots, in which this
-    /// filter's slots are part number `part`.
+    /// Converts a shard's fingerprint to a fingerprint of the whole filter, which has 2^`bits`
+    /// times as many slots. `part` is the number of the shard.
     #[inline(always)]
     pub(crate) fn within(self, part: u64, bits: u32) -> Self {
         Self { slots: self.slots << bits, quotient: part * self.slots + self.quotient, ..self }
@@ -345,9 +345,8 @@ impl Digits {
         (shared < 128).then_some(self.holding(shared + 1))
     }
 
-    /// Lengthens each fingerprint that is a prefix of another one, until it equals the other or is
-    /// no longer its prefix. `items` are in order. Given an item, `parts` returns its scaled hash
-    /// and the number of digits of its fingerprint.
+    /// Lengthens fingerprints until none is a prefix of a longer one. `items` are in order. Given
+    /// an item, `parts` returns its scaled hash and the number of digits of its fingerprint.
     ///
     /// If a fingerprint is a prefix of a longer one, it is also a prefix of everything between them
     /// in order. So it is enough to compare neighbours, in one pass in each direction.
@@ -415,8 +414,8 @@ mod tests {
             prop_assert_eq!(fingerprint.has_some_hash(), fingerprint.checked_hashes().is_some());
         }
 
-        /// Looks for a hash at the first of the covered fractions that have the largest first 64
-        /// bits.
+        /// Tries one of the covered fractions: its bits after the prefix are ones up to the 64th
+        /// bit, and zeros after that.
         #[test]
         fn has_some_hash_works_if_remainders_are_not_plain(
             quotient: u64, prefix: u128, slots in 1u64..1 << 60, bits in 0u32..=128, mixed: [u8; 16]

@@ -325,8 +325,8 @@ impl YesNoList {
 
 filter_traits!([] YesNoList, YesNoList: Filter);
 
-/// Members are the keys of the yes list, and mistakes those of the no list. A hash that occurs
-/// twice in a list is listed once.
+/// The members are the keys of the yes list, and the mistakes are the keys of the no list. A hash
+/// that occurs twice in a list is listed once.
 impl FromMembers for YesNoList {
     type Error = ListError;
 

@@ -90,7 +90,7 @@ impl Builder<YesNoList> {
     }
 }
 
-/// The number of keys that a filter is planned for, and its rate.
+/// The numbers of yes-list and no-list keys that a filter is planned for, and its rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ListSize {
     pub(super) yes: usize,

@@ -159,7 +159,8 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Collects members or hashes. A hash that occurs several times is a member as many times.
+/// Collects members or hashes into a listing. A hash that occurs several times is a member as many
+/// times.
 impl<L: Into<Member>> FromIterator<L> for Listing<'_> {
     fn from_iter<I: IntoIterator<Item = L>>(members: I) -> Self {
         let members = members.into_iter().map(Into::into).collect();

@@ -96,9 +96,10 @@ impl QuotientFilter {
         Ok(filter)
     }
 
-    /// Builds a filter of the same size and parameters as this one, but with fresh
-    /// [remainders](Remainders), from its members and from the mistakes that must stay repaired.
-    /// Both lists must be in hash order, as in [`from_sorted`](Self::from_sorted).
+    /// Builds a replacement for this filter, with the same size and parameters but fresh
+    /// [remainders](Remainders). `members` are the members of this filter, and `mistakes` are those
+    /// that must stay repaired. Both lists must be in hash order, as in
+    /// [`from_sorted`](Self::from_sorted).
     ///
     /// Use this when repairs have filled the filter: the new one has room again. Nobody can predict
     /// its mistakes from those of this filter, except that they share a member's quotient. A
@@ -250,7 +251,7 @@ impl Placed {
 
 /// The members and mistakes of one quotient, in a filter whose remainders aren't plain.
 struct OneQuotient<'a, I: Iterator> {
-    /// The mistakes of this quotient and of all later ones, in hash order.
+    /// The mistakes of this quotient and of all later quotients, in hash order.
     mistakes: Peekable<I>,
     /// The mistakes of this quotient.
     near: Vec<Scaled>,
@@ -440,8 +441,8 @@ impl Parameters {
     }
 }
 
-/// Iterates over the same items, except that an item with a smaller hash than the previous one
-/// becomes an error.
+/// Iterates over `items`, but returns an error for each item whose hash is smaller than the
+/// previous one.
 pub(crate) fn in_order<T: Copy>(
     items: impl Iterator<Item = T>,
     hash: impl Fn(T) -> Hash,

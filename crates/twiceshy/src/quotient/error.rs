@@ -41,8 +41,8 @@ pub enum MergeError {
     /// The ratio of the filters' numbers of slots is not a power of two.
     #[error("the ratio of {0} to {1} slots is not a power of two; rebuild both from their members")]
     Sizes(u64, u64),
-    /// The filters make different remainders, or remainders that aren't plain and have different
-    /// sizes.
+    /// The filters make remainders in different ways, or the remainders aren't plain and the
+    /// filters have different sizes.
     #[error(
         "filters of different fresh remainders, or of fresh remainders and different sizes, can't be \
          merged; rebuild them from their members"

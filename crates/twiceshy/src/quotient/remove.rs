@@ -95,8 +95,8 @@ impl QuotientFilter {
         self.remove_leaving(hash, Leave::Nothing)
     }
 
-    /// Removes a key like [`remove_trusting`](Self::remove_trusting), but keeps the repairs that it
-    /// caused, like [`remove_keeping_repairs`](Self::remove_keeping_repairs).
+    /// Removes a key like [`remove_trusting`](Self::remove_trusting), and keeps the repairs that
+    /// the key caused, like [`remove_keeping_repairs`](Self::remove_keeping_repairs).
     ///
     /// # Errors
     /// The same as for these two methods.
@@ -176,8 +176,8 @@ impl QuotientFilter {
         self.tally.extra_slots > 0 && self.shared.entries_near(digits.scale(hash)).any(is_trace)
     }
 
-    /// Removes one copy of the claim's query, unless `removed` is `None`. `removed` says whether
-    /// the copy leaves a tombstone. Shortens fingerprints if mistakes are listed.
+    /// Removes one copy of the claim's query, and shortens fingerprints if mistakes are listed.
+    /// `removed` says whether the copy leaves a tombstone; if it is `None`, nothing is removed.
     fn change_exactly(
         &mut self,
         claim: &Claim,

@@ -45,8 +45,8 @@ impl Claim {
         cells.into_iter().map(Cells::hashes)
     }
 
-    /// Returns the part of the claimed key and the key, or `None` if the claim is of more than one
-    /// key.
+    /// Returns the only part of the claim and the claimed key, or `None` if the claim covers more
+    /// than one key.
     pub(super) fn key(&self) -> Option<(&Part, Spot)> {
         let part = self.parts.first().filter(|_| self.is_of_one_key)?;
         Some((part, Spot { partition: part.piece.partition, memento: part.piece.least }))

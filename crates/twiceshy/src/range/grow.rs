@@ -24,7 +24,7 @@ pub enum DoublingError<E> {
     /// Members could not be listed.
     #[error("the members of a fingerprint could not be listed")]
     List(#[source] E),
-    /// The listed members are not those of the filter.
+    /// The listed members are not the filter's members.
     #[error("the listed members are not those of the filter; list exactly its members")]
     Members(#[source] AdaptError),
     /// The larger filter was not built.

@@ -196,7 +196,7 @@ mod tests {
     // The test uses a link to the device, so that a faulty `replace` would replace only the link.
     #[cfg(unix)]
     #[test]
-    fn a_device_is_written_to_and_not_replaced() {
+    fn device_is_written_to_and_not_replaced() {
         use std::os::unix::fs::{FileTypeExt, symlink};
         let folder = fresh_folder("devices");
         let null = folder.join("null");

@@ -305,8 +305,8 @@ impl QuotientTable {
         }
     }
 
-    /// Returns the position of the first entry with `remainder` in the run of the quotient at
-    /// `place`, and the position of the run's last entry. Returns `None` unless the whole run is in
+    /// Finds the first entry with `remainder` in the run of the quotient at `place`. Returns its
+    /// position and the position of the run's last entry. Returns `None` unless the whole run is in
     /// the block and in view. Use it when a scan is unsure because an entry has several slots.
     #[inline(always)]
     pub(crate) fn first_equal<M: Machine, const SHAPE: u32>(

@@ -401,7 +401,7 @@ fn spills_that_exceed_a_byte_are_exact() {
 /// Guards against a pitfall of the published prototype: runs that end in the tail. Here all entries
 /// belong to the last quotient, and they fill the tail.
 #[test]
-fn a_full_tail_refuses_inserts() {
+fn full_tail_refuses_inserts() {
     let slots = 1000;
     let mut table = Whole::new(slots, 3).unwrap();
     let mut model = Model::default();

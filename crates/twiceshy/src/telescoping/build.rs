@@ -81,10 +81,11 @@ impl<S: Scheme> CodedFilter<S> {
         Ok(filter)
     }
 
-    /// Builds a filter of the same size and parameters as this one, but with fresh
-    /// [remainders](Remainders), from its members and from mistakes to repair, both in hash order.
-    /// Use this when repairs are forgotten: nobody can predict the new filter's mistakes from those
-    /// of this one, except that they share a member's quotient.
+    /// Builds a replacement for this filter, with the same size and parameters but fresh
+    /// [remainders](Remainders). `members` are the members of this filter, and `mistakes` are
+    /// repaired if codes have room; both must be in hash order. Use this when repairs are
+    /// forgotten: nobody can predict the new filter's mistakes from those of this one, except that
+    /// they share a member's quotient.
     ///
     /// ```
     /// use twiceshy::{Hash, TelescopingFilter};
@@ -228,7 +229,7 @@ impl<S: Scheme> Coding<S> {
     }
 }
 
-/// Returns those mistakes of a block that have this quotient.
+/// Returns the mistakes that have this quotient, out of the mistakes of a block.
 fn of(mistakes: &[Scaled], quotient: u64) -> &[Scaled] {
     let start = mistakes.partition_point(|mistake| mistake.quotient < quotient);
     let end = mistakes.partition_point(|mistake| mistake.quotient <= quotient);

@@ -144,8 +144,8 @@ pub(crate) struct CodesBefore {
 }
 
 impl<S: CodedScheme> CodedFilter<S> {
-    /// Inserts a member after [`insert`](Self::insert) returned [`InsertError::NeedsMembers`], with
-    /// the claim in that error.
+    /// Inserts the member that [`insert`](Self::insert) refused with [`InsertError::NeedsMembers`].
+    /// `claim` is the claim in that error.
     ///
     /// `listing` must contain all members in the claim's interval, each as often as it was
     /// inserted. If a code has no room for both their repairs and the new member, some of the
@@ -180,7 +180,7 @@ impl<S: CodedScheme> CodedFilter<S> {
         put.inspect_err(|_| self.swap_values(&mut values))
     }
 
-    /// Swaps each given value with the one at its position in the table.
+    /// Swaps each given value with the value at the given position of the table.
     fn swap_values(&mut self, values: &mut [(u64, u64)]) {
         for (position, value) in values {
             let old = self.shared.table.value(*position);

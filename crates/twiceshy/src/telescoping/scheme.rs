@@ -12,7 +12,7 @@ use crate::hash::Scaled;
 use crate::table::{BareShapes, CodedShapes, Wanted, Window};
 use core::marker::PhantomData;
 
-/// The symbol of an entry in a code. It is 0 at level 0.
+/// What a code stores about one entry: a number that is 0 at level 0.
 pub(crate) type Symbol = u32;
 
 /// The stored data of a member: the value of its slot, and its symbol.

@@ -86,8 +86,7 @@ fn suspects_end_at_the_border_of_their_shard() {
         let (query, near) =
             (Hash::from_u128(border + 1), claim(&filter, Hash::from_u128(border + 1)));
         assert_eq!(filter.adapt(&near, &[first, last]), Err(AdaptError::Outside { member: last }));
-        // A hash in a different shard that has the same bits within the shard is not a suspect,
-        // either.
+        // Nor is a hash at the same place in a different shard.
         let twin = Hash::from_u128(border.wrapping_add(3 << 125));
         assert_eq!(filter.adapt(&near, &[twin]), Err(AdaptError::Outside { member: twin }));
         filter.adapt(&near, &[first]).unwrap();

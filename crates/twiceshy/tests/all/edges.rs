@@ -230,7 +230,7 @@ fn merging_random_filters_keeps_members_and_repairs() {
 }
 
 #[test]
-fn a_member_replaced_by_a_tombstone_is_absent_for_every_operation() {
+fn member_replaced_by_a_tombstone_is_absent_for_every_operation() {
     let mut filter =
         QuotientFilter::builder().slots(16).remainder_bits(8).value_bits(3).build().unwrap();
     let [a, b] = [A, B].map(hash);

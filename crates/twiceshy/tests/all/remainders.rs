@@ -168,7 +168,7 @@ fn rebuilding_with_equal_remainders_keeps_unlisted_repairs() {
 
 /// The members fill several buckets of the radix sort.
 #[test]
-fn large_batches_equal_filters_built_from_sorted_members() {
+fn inserting_a_large_batch_gives_the_same_filter_as_building_from_sorted_members() {
     for slots in [400_000, 1 << 18] {
         let members: Vec<Hash> = (0..slots * 9 / 10).map(random(9)).collect();
         let mut bulk = filter(slots, 9, remainders(2));

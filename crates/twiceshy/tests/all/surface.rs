@@ -238,7 +238,7 @@ fn check_or_repair_of_range_drops_ghosts_only_if_every_listing_allows_it() {
 }
 
 #[test]
-fn range_filter_removes_only_the_key_that_a_claim_is_of() {
+fn range_filter_removes_only_the_claimed_key() {
     let (mut filter, members) = ranges();
     for several in [999..=1000, 1000..=1001, 0..=u64::MAX] {
         let Answer::Maybe(claim) = filter.check_range(several) else { panic!("1000 is a member") };

@@ -41,7 +41,7 @@ fn lookup_checks_every_fingerprint_of_a_minirun() {
     let mistake = hash(0x3_aa_20_11_00);
     filter.adapt(&claim(&filter, mistake), &members).unwrap();
     // The first and the last fingerprint differ from the mistake after one digit, the middle one
-    // after two. Each is found although those before it don't match.
+    // after two. Each fingerprint is found although the ones before it don't match.
     assert_eq!(lengths(&filter), [2, 3, 2]);
     assert!(members.iter().all(|&member| filter.contains(member)));
     assert!(!filter.contains(mistake));

@@ -66,7 +66,7 @@ pub struct Judge {
 const FACTOR: u64 = 4;
 
 impl Judge {
-    /// Creates a judge that takes a miss that costs more than `slow` for a mistake.
+    /// Creates a judge: a miss is a mistake if it costs more than `slow`.
     pub const fn new(slow: u64) -> Self {
         Self { slow }
     }

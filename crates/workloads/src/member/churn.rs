@@ -165,7 +165,7 @@ mod tests {
         ChurnConfig { members: 1000, queries: 10_000, every: 0.1, replaced: 0.2, hits: 0.25 };
 
     #[test]
-    fn a_fifth_of_the_members_is_replaced_after_each_tenth_of_the_queries() {
+    fn one_fifth_of_members_is_replaced_after_each_tenth_of_the_queries() {
         let events: Vec<Event> = Churn::new(SMALL, 0.., 1).unwrap().collect();
         let asks = |events: &[Event]| events.iter().filter(|e| matches!(e, Event::Ask(_))).count();
         assert_eq!(asks(&events), 10_000);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_config_is_refused_and_the_iteration_ends_if_members_are_too_dense() {
+    fn invalid_config_is_refused_and_iteration_ends_if_members_are_too_dense() {
         let refused = |members: &[u64], endpoints, length| {
             Ranges::new(members, endpoints, length, 1.5, 1).is_err()
         };

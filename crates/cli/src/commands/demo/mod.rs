@@ -41,7 +41,8 @@ What the demo counts:
   the operating system has that part of the disk in memory. A disk read counts as repeated if the
   same key has caused one before. The counts depend only on the options; the times vary.
 
-  The skewed row varies with the seed: a key that the filter gets wrong may be popular or rare.
+  The count for skewed traffic depends strongly on the seed, because the keys that the filter gets
+  wrong may be popular or rare.
 
 The stores take half a kilobyte of disk space per key, and are removed at the end.";
 

@@ -16,8 +16,8 @@ Examples:
   twiceshy list apply monday.list tuesday.delta -o tuesday.list
   twiceshy list apply blocked.list update.delta -o blocked.list
 
-The result is byte for byte the newer list that the delta was made from. A delta that was made for a
-different list is refused.";
+The result is identical to the newer list that the delta was made from. A delta that was made for a
+different older list is refused.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\

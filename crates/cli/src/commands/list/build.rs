@@ -41,12 +41,13 @@ Matching:
         same paths below `www.example.com`, but not `example.com/ab`. A key with more than 15 slashes
         matches only itself.
   For hosts and URLs, a check looks up every key that would match, and answers yes if one of them is
-  found. --rate is the false-positive rate of each of these lookups. The answer for a key on the no
-  list is no, unless a key on the yes list matches it.
+  found. --rate is the false-positive rate of each of these lookups. A yes-list key that matches a
+  no-list key, for example as its parent domain, counts as a key on both lists (see --prefer).
 
 Updates:
-  --like takes the secret, the rate and the shape of an older list, if they still fit. Then
-  `twiceshy list diff` makes a small delta. --room leaves room for lists that grow.
+  --like reuses the secret of an older list. It also reuses the rate, unless --rate is given, and the
+  size, if the lists still fit. Then `twiceshy list diff` makes a small delta. --room leaves room for
+  lists that grow.
 
 The secret that keys are hashed with is in the list. Anyone who has the list can test any key, and
 search for keys that wrongly get the answer yes. Building takes 48 bytes of memory per key.";
@@ -73,10 +74,10 @@ pub(crate) struct Build {
     /// How to match keys [default: line]
     #[arg(long = "match", value_name = "HOW", conflicts_with = "like", value_parser = matching())]
     matching: Option<Matching>,
-    /// Which answer to give for keys on both lists; without this option, they are an error
+    /// Which answer to give for keys on both lists; without this option, such a key is an error
     #[arg(long, value_name = "ANSWER")]
     prefer: Option<Prefer>,
-    /// Use the same secret and shape as this older list, so that a delta between the two is small
+    /// Use the same secret and size as this older list, so that a delta between the two is small
     #[arg(long, value_name = "LIST")]
     like: Option<PathBuf>,
     /// Leave room for the lists to grow by this share, for example 0.1 for 10 %
@@ -94,7 +95,10 @@ fn matching() -> impl TypedValueParser<Value = Matching> {
     let values = PossibleValuesParser::new([
         value(Matching::Line, "Match whole lines"),
         value(Matching::Host, "Match hosts and their subdomains"),
-        value(Matching::Url, "Match hosts with their paths, and everything below them"),
+        value(
+            Matching::Url,
+            "Match a host with a path, longer paths, and the same paths on subdomains",
+        ),
     ]);
     values.try_map(|name| name.parse())
 }

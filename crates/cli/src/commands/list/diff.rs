@@ -15,8 +15,8 @@ Examples:
   twiceshy list diff monday.list tuesday.list -o tuesday.delta
 
 `twiceshy list apply` updates the older list with the delta. The delta contains no keys. It is small if
-the newer list was built with --like from the older one. If the newer list has too many keys for the
-shape of the older one, the delta contains the whole newer list.";
+the newer list was built with --like from the older one. If the newer list outgrew the size that --like
+took from the older one, the delta contains the whole newer list.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\

@@ -52,7 +52,7 @@ pub(super) fn in_new_or_existing<T>(
     Ok(done)
 }
 
-/// Calls `each` with the lines of each block of these files.
+/// Reads the files block by block, and calls `each` with the lines of each block.
 pub(super) fn each_block(
     paths: &[PathBuf],
     encoding: Encoding,

@@ -16,7 +16,7 @@ Examples:
   twiceshy list remove blocked.lists --yes pardoned.txt
   echo good.example | twiceshy list remove blocked.lists --no -
 
-Keys that are not on the list are counted as missing. If there are any, the exit code is 1.";
+Keys that are not on the list are counted as missing. If any key is missing, the exit code is 1.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\

@@ -16,7 +16,7 @@ Examples:
   twiceshy store check users.store logins.txt.gz --json
 
 Prints how many keys are present and missing, how many lookups the filter answered without a disk read,
-and how many absent keys it mistook for members. Each such mistake costs a disk read. The exit code is
+and how many absent keys the filter mistook for members. Each mistake costs a disk read. The exit code is
 0 if all keys are present, otherwise 1.";
 
 #[derive(Args)]

@@ -14,7 +14,7 @@ pub(super) struct FormArgs {
     /// Lines are keys without values
     #[arg(long)]
     keys_only: bool,
-    /// Lines contain escapes such as \n and \xff, so that keys and values can have any bytes
+    /// Lines contain escapes such as \n and \xff, so that keys and values can contain any bytes
     #[arg(long)]
     escaped: bool,
 }

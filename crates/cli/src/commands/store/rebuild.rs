@@ -15,9 +15,10 @@ Examples:
   twiceshy store rebuild users.store --rate 0.0001 --capacity 5000000
 
 Reads all keys, and builds a filter for the requested size and rate. This also removes ghosts: members of
-the filter that are not in the store. Repaired mistakes stay repaired. A store that grew or shrank
-needs no rebuild: its filter keeps its rate automatically. If the command is interrupted, nothing is
-lost, and the next command builds the filter.";
+the filter that are not in the store. Mistakes that the store remembers stay repaired. If it remembers
+more than one per 4 keys, it may forget some of them. A store that grew or shrank needs no rebuild: its
+filter keeps its rate automatically. If the command is interrupted, nothing is lost, and the next command
+builds the filter.";
 
 #[derive(Args)]
 #[command(after_long_help = HELP, after_help = "\

@@ -17,8 +17,8 @@ Examples:
 
 `mistakes` is the number of remembered mistakes: absent keys that the filter once took for members.
 `expected rate` is the probability that the filter takes a new absent key for a member.
-`bytes of memory` is the sum of filter, upkeep (locks, counters and the state of shards), and the shards
-that are being rebuilt in the background.")]
+`bytes of memory` is the sum of three parts: the filter, its upkeep (locks, counters and the state of
+shards), and the shards that are being rebuilt in the background.")]
 pub(crate) struct Stats {
     /// The directory of the store
     store: PathBuf,

@@ -64,17 +64,17 @@ pub(crate) struct Work {
     /// Measure only these phases, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Phase::ALL)]
     pub(crate) phases: Vec<Phase>,
-    /// Backend of the stores. The phases `restart` and `crash` also run on fjall if this is
-    /// `memory`. On redb, writes are eventual, because redb syncs each buffered or synced write
-    /// separately.
+    /// Backend of the stores. With `memory`, the phases `restart` and `crash` are run a second
+    /// time, on fjall. On redb, writes are eventual, because redb syncs each buffered or synced
+    /// write separately.
     #[arg(long, value_enum, default_value_t = Engine::Memory)]
     pub(crate) backend: Engine,
     /// Number of members that a store grows to. Keys have 16 bytes, and values are empty.
     #[arg(long, default_value_t = 1 << 22, value_parser = positive_u64)]
     pub(crate) members: u64,
-    /// Number of members at the first measurement of the growing store and at the last one of the
-    /// shrinking store. Per doubling of the members, memory is measured six times, and everything
-    /// else twice.
+    /// Number of members at which measuring begins while the store grows, and ends while it
+    /// shrinks. Each time the number doubles or halves, memory is measured six times, and
+    /// everything else twice.
     #[arg(long, default_value_t = 1 << 14, value_parser = positive_u64)]
     pub(crate) start: u64,
     /// Number of members of the store that is flooded.

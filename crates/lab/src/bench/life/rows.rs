@@ -212,7 +212,7 @@ pub(crate) struct Recovery {
 pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) unit: &'static str,
-    /// Whether the measured number must be at least the goal, not at most.
+    /// Whether the goal is a minimum. Otherwise it is a maximum.
     pub(crate) at_least: bool,
     pub(crate) goal: f64,
     pub(crate) measured: Option<f64>,

@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// Size of the engine's block cache in bytes. The memory of our filter is not included.
     #[arg(long, default_value_t = 1 << 20)]
     cache_bytes: u64,
-    /// Planned false-positive rate of all filters: 1 divided by 2 to the power of this number.
+    /// Planned false-positive rate of all filters, as a power of 1/2: 9 means a rate of 1/512.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=16))]
     rate_bits: u32,
     /// Directory for the stores, which are removed afterwards [default: the system's temporary

@@ -53,8 +53,8 @@ pub(crate) struct Options {
     /// Number of rounds, each with new stores. The best and the median round are printed.
     #[arg(long, default_value_t = 3, value_parser = positive)]
     rounds: usize,
-    /// Number of seconds for each measurement of uniform absent keys, with and without repairs. 0
-    /// skips these.
+    /// Seconds per measurement with uniform queries for absent keys. Each measurement is made with
+    /// repairs and without. With 0, all are skipped.
     #[arg(long, default_value_t = 10)]
     uniform_seconds: usize,
     /// Directory for the stores, which are removed afterwards [default: the system's temporary

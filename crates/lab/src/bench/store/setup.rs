@@ -185,8 +185,8 @@ impl Setup {
         }
     }
 
-    /// Reads at most `most` pairs from a key on, and returns their number. Returns `None` if the
-    /// pairs are not in key order.
+    /// Reads up to `most` pairs, beginning at `start`, and returns how many it read. Returns `None`
+    /// if the pairs are not in key order.
     pub(crate) fn count_from(&self, start: &Key, most: usize) -> Option<usize> {
         let bounds: Bounds<'_> = (Included(start), Unbounded);
         match self {
@@ -227,8 +227,8 @@ impl Setup {
         }
     }
 
-    /// Returns all memory of our store and the block cache, in bytes. The engine's own filters need
-    /// more memory, because the engine pins the filters of its latest tables.
+    /// Returns the memory of our store plus that of the block cache, in bytes. The engine's own
+    /// filters need more memory, because the engine pins the filters of its latest tables.
     pub(crate) fn memory_bytes(&self) -> u64 {
         match self {
             Setup::Bare { cache_bytes, .. } => *cache_bytes,

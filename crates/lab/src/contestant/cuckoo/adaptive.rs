@@ -108,7 +108,7 @@ impl<S: Scheme> Adaptive<S> {
         self.words.set(slot, word);
     }
 
-    /// Recomputes the word of the key in a slot, with the same choice as in `like`.
+    /// Stores a key in a slot again. Its new word makes the same choice as the word `like`.
     pub(super) fn rewrite(&mut self, slot: usize, key: u64, like: u64) {
         let of = self.functions(key);
         let place = self.places(of).find(|place| place.slot == slot).expect("a place of the key");

@@ -11,7 +11,7 @@ use twiceshy_store::{
 };
 use twiceshy_workloads::key;
 
-/// Size of a value in bytes, as in the paper.
+/// Size of a value in bytes, as in the Aeris paper.
 const VALUE_BYTES: usize = 504;
 const KEY_BYTES: usize = 8;
 const HASH_BYTES: usize = 16;

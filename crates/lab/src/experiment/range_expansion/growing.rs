@@ -48,7 +48,7 @@ impl Way {
 /// The planned rate and the remainder widths of the filters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
-    /// The planned rate is 1 divided by 2 to the power of this number.
+    /// The planned rate, as a power of 1/2.
     pub(super) rate_bits: u32,
     /// The numbers of remainder bits of Aeris and Memento. If `None`, the rate determines them.
     pub(super) remainder_bits: Option<[u32; 2]>,

@@ -51,7 +51,7 @@ fn write_that_arrives_after_a_rebuild_is_found() {
 }
 
 #[test]
-fn a_key_stays_in_doubt_after_a_later_write() {
+fn key_stays_in_doubt_after_a_later_write() {
     let guard = ready();
     (0..100).for_each(|key| time_out(&guard, key));
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
@@ -63,7 +63,7 @@ fn a_key_stays_in_doubt_after_a_later_write() {
 }
 
 #[test]
-fn a_removal_that_times_out_leaves_its_key_in_the_filter() {
+fn removal_that_times_out_leaves_its_key_in_the_filter() {
     let guard = ready();
     put(&guard, 7, 1).unwrap();
     let failed = guard.remove(&7, |map| {
@@ -104,7 +104,7 @@ fn settle_all_works_while_lookups_fail() {
 }
 
 #[test]
-fn a_repair_removes_a_fingerprint_that_a_refused_insert_left() {
+fn repair_removes_a_fingerprint_that_a_refused_insert_left() {
     let guard: Guard<Map, twiceshy::TelescopingFilter> =
         options().capacity(400).open_guard_unready(Map::default()).unwrap();
     guard.rebuild().unwrap();
@@ -149,7 +149,7 @@ fn settle_removes_a_key_from_the_filter_unless_the_database_has_it() {
 }
 
 #[test]
-fn a_key_stays_in_doubt_while_the_database_is_down() {
+fn key_stays_in_doubt_while_the_database_is_down() {
     let guard = ready();
     time_out(&guard, 7);
     guard.database().is_down.store(true, Ordering::Relaxed);
@@ -162,7 +162,7 @@ fn a_key_stays_in_doubt_while_the_database_is_down() {
 }
 
 #[test]
-fn a_write_that_panics_is_in_doubt() {
+fn write_that_panics_is_in_doubt() {
     let guard = ready();
     let write =
         || guard.insert(&7, |_| -> Result<(), WriteError<Down>> { panic!("in the caller") });
@@ -173,7 +173,7 @@ fn a_write_that_panics_is_in_doubt() {
 }
 
 #[test]
-fn a_shard_with_too_many_doubts_answers_maybe_until_all_are_settled() {
+fn shard_with_too_many_doubts_answers_maybe_until_all_are_settled() {
     let guard: Guard<Map> = options().max_doubts(10).open_guard(Map::default()).unwrap();
     (0..100).for_each(|key| time_out(&guard, key));
     assert_eq!((guard.doubts().len(), guard.stats().shards_ready), (10, 0));
@@ -272,7 +272,7 @@ fn open_guard_fails_if_hashes_were_made_with_another_secret() {
 }
 
 #[test]
-fn a_repair_fails_if_the_database_lists_the_wrong_keys() {
+fn repair_fails_if_the_database_lists_the_wrong_keys() {
     let guard = ready();
     (0..500).for_each(|key| put(&guard, key, 1).unwrap());
     guard.database().is_shifted.store(true, Ordering::Relaxed);

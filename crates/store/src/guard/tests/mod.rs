@@ -147,7 +147,7 @@ fn insert_many_makes_each_distinct_key_one_member() {
 }
 
 #[test]
-fn a_refused_write_leaves_nothing_in_the_filter() {
+fn refused_write_leaves_nothing_in_the_filter() {
     let guard = options().open_guard(Map::default()).unwrap();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     for key in 50..300 {
@@ -160,7 +160,7 @@ fn a_refused_write_leaves_nothing_in_the_filter() {
 }
 
 #[test]
-fn a_failed_repair_is_counted_and_the_read_succeeds() {
+fn failed_repair_is_counted_and_the_read_succeeds() {
     let guard = options().open_guard(Map::default()).unwrap();
     (0..100).for_each(|key| put(&guard, key, 1).unwrap());
     guard.database().is_unlisted.store(true, Ordering::Relaxed);
@@ -180,7 +180,7 @@ fn a_failed_repair_is_counted_and_the_read_succeeds() {
 
 /// A write that was done but not acknowledged makes a kept mistake a member.
 #[test]
-fn a_kept_mistake_that_is_a_member_does_not_block_inserts() {
+fn kept_mistake_that_is_a_member_does_not_block_inserts() {
     let guard = options().open_guard(Map::default()).unwrap();
     (0..50).for_each(|key| put(&guard, key, 1).unwrap());
     assert!((50..500).all(|key| guard.get(&key) == Ok(None)));
@@ -207,7 +207,7 @@ fn kept_mistakes_stay_within_the_limit() {
 }
 
 #[test]
-fn a_batch_of_any_size_is_inserted_into_a_small_guard() {
+fn batch_of_any_size_is_inserted_into_a_small_guard() {
     let guard = options().shards(1).open_guard(Map::default()).unwrap();
     let keys: Vec<u16> = (0..50_000).collect();
     let hashes: Vec<Hash> = keys.iter().map(|key| guard.hash(key)).collect();

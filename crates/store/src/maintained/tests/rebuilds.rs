@@ -28,7 +28,7 @@ impl MemberSource for Database {
     type Error = StoreError;
 
     fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<Hash>, StoreError> {
-        // Take the function out, because it may list members, too.
+        // Take the hook out while it runs: if it lists members itself, it must not be called again.
         let hook = self.before_listing.borrow_mut().take();
         if let Some(mut hook) = hook {
             hook(&hashes);
@@ -224,7 +224,7 @@ fn mistake_that_cannot_be_repaired_counts_as_one_record() {
 }
 
 #[test]
-fn keys_removed_in_one_round_and_put_again_in_the_next_stay() {
+fn keys_removed_in_one_round_and_put_again_in_the_next_are_present() {
     let tried = Tried::new(poor(2000));
     (0..1000).for_each(|number| tried.put(hash(number)));
     tried.repair(40);
@@ -238,7 +238,7 @@ fn keys_removed_in_one_round_and_put_again_in_the_next_stay() {
 }
 
 #[test]
-fn keys_put_in_one_round_and_removed_in_the_next_are_gone() {
+fn keys_put_in_one_round_and_removed_in_the_next_are_absent() {
     let tried = Tried::new(poor(2000));
     (0..1000).for_each(|number| tried.put(hash(number)));
     tried.repair(40);
@@ -276,7 +276,7 @@ fn rebuild_ends_although_many_keys_are_written_in_each_round() {
 }
 
 #[test]
-fn new_filter_that_is_too_small_for_the_keys_of_a_round_is_built_larger() {
+fn new_filter_is_built_larger_if_the_keys_of_a_round_do_not_fit() {
     let tried = Tried::new(poor(100));
     (0..3000).for_each(|number| tried.put(hash(number)));
     (500..3000).for_each(|number| tried.remove(hash(number)));
@@ -318,7 +318,7 @@ fn write_during_listings(tried: &Rc<Tried>, members: u128, largest: &Rc<Cell<u64
 }
 
 #[test]
-fn rebuild_with_too_many_notes_begins_again_and_counts_their_memory() {
+fn rebuild_with_too_many_notes_starts_again_and_counts_the_memory_of_notes() {
     const MEMBERS: u128 = 20_000;
     let tried = Tried::new(poor(MEMBERS as usize));
     (0..MEMBERS).for_each(|number| tried.put(hash(number)));
@@ -337,7 +337,7 @@ fn rebuild_with_too_many_notes_begins_again_and_counts_their_memory() {
 }
 
 #[test]
-fn rebuild_with_too_many_notes_for_the_limit_of_memory_fails_and_changes_nothing() {
+fn rebuild_whose_notes_exceed_the_memory_limit_fails_and_changes_nothing() {
     const MEMBERS: u128 = 8000;
     const LIMIT: u64 = 512 << 10;
     let tried = Tried::new(Sizing { memory: Some(LIMIT), ..poor(MEMBERS as usize) });
@@ -357,7 +357,7 @@ fn rebuild_with_too_many_notes_for_the_limit_of_memory_fails_and_changes_nothing
 }
 
 #[test]
-fn filter_and_rebuilds_stay_within_the_limit_of_memory() {
+fn filter_and_rebuilds_stay_within_the_memory_limit() {
     const LIMIT: u64 = 1 << 20;
     for shards in [1, 2, 4] {
         let tried = Tried::new(Sizing { memory: Some(LIMIT), shards, ..poor(1000) });

@@ -222,8 +222,8 @@ fn fail(fault: Fault, plan: impl FnOnce(&FaultyBackend<MemoryBackend>)) {
     known.check();
 }
 
-/// After a failed put, it is unknown whether the key is present, so the mistaken range around it is cut, until
-/// the next lookup finds that the key is absent.
+/// After a failed put, it is unknown whether the key is present, so the mistaken range is cut at
+/// the key, until the next lookup finds that the key is absent.
 #[test]
 fn failed_put_leaves_the_mistaken_range_repaired() {
     let backend = Arc::new(FaultyBackend::new(MemoryBackend::new()));

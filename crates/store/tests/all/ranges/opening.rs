@@ -48,7 +48,7 @@ fn store_of_one_kind_cannot_be_opened_as_another() {
 }
 
 #[test]
-fn a_store_keeps_its_secret_and_key_type_and_longest_range() {
+fn store_keeps_its_secret_and_key_type_and_longest_range() {
     let backend = Shared::default();
     open(&always(), &backend).unwrap().put(7, b"1").unwrap();
     let other_keys = always().open_ranges_with::<u32, _>(Arc::clone(&backend), None);

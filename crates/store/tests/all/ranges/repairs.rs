@@ -214,8 +214,8 @@ fn lookup_does_not_wait_for_a_writer() {
     assert_eq!(mistakes(&store, found), []);
 }
 
-/// A crash loses the last writes, so at each write, the records that are in the backend must not contradict
-/// the keys that are in it.
+/// A crash loses the last writes, so at each write, the records in the backend must not contradict
+/// the keys in the backend.
 #[test]
 fn no_record_contradicts_a_member_after_a_crash_at_any_write() {
     const KEYS: u64 = 2000;

@@ -17,7 +17,7 @@ use core::borrow::Borrow;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     no_capacity: u64,
-    /// The shape of the filter that the new one should be like.
+    /// The shape of the filter that was given to [`like`](Builder::like).
     base: Option<Shape>,
     label: u32,
 }
@@ -90,9 +90,9 @@ impl Builder<YesNoFilter> {
         self
     }
 
-    /// Gives the filter the same shape as `base`, if the lists fit in that shape, and the same rate
-    /// unless one was set. Then the [delta](YesNoFilter::delta_to) between the two filters is
-    /// small. Keys must be hashed with the same [secret](Self::secret).
+    /// Makes the filter similar to `base`, so that the [delta](YesNoFilter::delta_to) between the
+    /// two is small. The filter gets the same shape if the lists fit in it, and the same rate
+    /// unless a rate was set. Keys must be hashed with the same [secret](Self::secret).
     ///
     /// A published filter contains its secret. An attacker who reads it can choose keys that
     /// collide, and if these get on the lists, the next filter with the same secret is larger. So
@@ -236,8 +236,8 @@ fn write(
     Ok(Ok(YesNoFilter::from_parts(shape, tally, writer.finish()?)))
 }
 
-/// Returns a group with the smallest seed that separates the yes-list keys of each quotient from its
-/// no-list keys, and subtracts the expected number of hashes from `hashes_left`.
+/// Finds the smallest seed that separates the yes-list keys of each quotient from its no-list keys,
+/// and returns the group. Subtracts the expected number of computed hashes from `hashes_left`.
 fn seeded(bits: u32, quotients: &[Keys<'_>], hashes_left: &mut f64) -> Result<Group, NoSeed> {
     *hashes_left -= hashes_to_seed(bits, quotients, *hashes_left)?;
     let mut fingerprints = Vec::new();
@@ -261,7 +261,7 @@ fn seeded(bits: u32, quotients: &[Keys<'_>], hashes_left: &mut f64) -> Result<Gr
     Err(NoSeed { least_bits: bits + 1 })
 }
 
-/// Returns the average number of hashes that finding a seed takes.
+/// Returns the average number of hashes to compute until a seed is found.
 ///
 /// A seed works if no yes-list key has the same remainder as a no-list key of its quotient. The
 /// probability is e^(-pairs/2^bits), if there are `pairs` such pairs of keys. If it is too low, the

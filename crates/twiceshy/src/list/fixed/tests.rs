@@ -272,8 +272,8 @@ fn small_changes_make_small_deltas() {
     assert!(old.apply(&delta).unwrap() == new);
 }
 
-/// With the chosen number of bits, at least one in 64 seeds works, so the builder doesn't try 2^16
-/// seeds for each number of bits that is too small.
+/// The builder chooses so many bits that at least one in 64 seeds works. It doesn't try 2^16 seeds
+/// for each smaller number of bits first.
 #[test]
 fn keys_chosen_to_collide_take_few_tries() {
     const MINED: u64 = 3000;

@@ -115,8 +115,8 @@ impl Address {
         Self { key, host: host.len(), is_name }
     }
 
-    /// Calls `key` with every key that matches this address: its own, and those of all hosts and
-    /// paths above it.
+    /// Calls `key` with every key that matches this address: the address's own key, and the keys of
+    /// all hosts and paths above it.
     pub(super) fn each_above(&self, mut key: impl FnMut(&[u8])) {
         let can_cut = self.is_name && self.host <= LONGEST_HOST;
         let cut = if can_cut { &self.key[..self.host] } else { &[] };

@@ -130,8 +130,8 @@ fn rebuilt_shard_regains_remainder_bits_and_still_grows() {
     filter.validate().unwrap();
 }
 
-/// A rebuild makes the shard larger if the next insert would otherwise double it, which would take
-/// a bit of each remainder.
+/// A rebuild makes the shard larger if the next insert would otherwise double it, because doubling
+/// would take a bit of each remainder.
 #[test]
 fn rebuilt_shard_is_below_the_load_at_which_it_grows() {
     for load in [0.1, 0.5, 0.95, 1.0] {

@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn keys_appear_60_times_on_average_and_never_more_than_the_limit() {
         let keys = appearances(ActiveSet::new(SMALL, 1).unwrap().take(3_000_000).map(|d| d.key));
-        // The keys active at the start had appeared before, as often as those active at the end
+        // The keys active at the start had appeared before, as often as the keys active at the end
         // will appear later.
         let mean = 3_000_000.0 / (keys.len() - 1000) as f64;
         let sum = |exponent| (1..=170).map(|life| f64::from(life).powf(exponent)).sum::<f64>();
