@@ -243,9 +243,9 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// use twiceshy::AdaptiveRangeFilter;
     /// let members: Vec<u64> = (0..100).map(|n| n * 1000).collect();
     /// let builder = AdaptiveRangeFilter::<u64>::builder().remainder_bits(2).longest_range(16);
-    /// let mut filter = builder.build_from(&members)?;
+    /// let mut filter = builder.adaptations(1000).build_from(&members)?;
     /// let partitions = filter.partitions().clone();
-    /// for start in (0..100_000u64).step_by(50).filter(|start| start % 1000 > 0) {
+    /// for start in (0..100_000u64).step_by(500).filter(|start| start % 1000 > 0) {
     ///     filter.check_or_repair(
     ///         start..start + 16,
     ///         || Ok::<_, std::io::Error>(members.iter().any(|&key| (start..start + 16).contains(&key))),
