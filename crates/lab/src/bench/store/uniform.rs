@@ -14,7 +14,7 @@ use super::report::{median, verdict};
 use super::run::thousands;
 use super::setup::{Key, drain, key};
 use super::{DATA, in_turns};
-use crate::bench::life::Counting;
+use crate::bench::life::{Counting, least_listings};
 use crate::output::{print, print_rows};
 use serde::Serialize;
 use std::path::Path;
@@ -195,8 +195,7 @@ fn measure(engine: Engine, pairs: usize, seconds: usize, parent: Option<&Path>) 
             }
             speeds[one].push(contestants[one].turn(threads));
             let now = contestants[0].backend.listings_of_shards();
-            let rotations = now.iter().zip(&listed).map(|(now, before)| now - before);
-            least_rotations = rotations.min().expect("a shard");
+            least_rotations = least_listings(&listed, &now);
         }
         let seconds = speeds[0].len();
         let after = contestants[0].store.stats();
