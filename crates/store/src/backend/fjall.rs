@@ -157,6 +157,17 @@ impl FjallBackend {
         })
     }
 
+    /// Returns the memory that the engine takes besides its block cache, in bytes: memtables, and the Bloom
+    /// filters and block indexes of tables that the engine keeps in memory.
+    pub fn engine_memory_bytes(&self) -> u64 {
+        let of_tree = |space: &Space| {
+            let tree = &space.keyspace.tree;
+            let pinned = tree.pinned_filter_size() + tree.pinned_block_index_size();
+            tree.version_memtable_size_sum() + pinned as u64
+        };
+        self.spaces.iter().map(of_tree).sum()
+    }
+
     fn space(&self, space: Keyspace) -> &Space {
         &self.spaces[space as usize]
     }
