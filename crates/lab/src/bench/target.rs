@@ -89,9 +89,9 @@ impl Target {
         let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
         let verdict = verdict.word();
         match measured {
-            None => format!("{name:<58} {sign} {goal}{unit}: {verdict}"),
+            None => format!("{name:<64} {sign} {goal}{unit}: {verdict}"),
             Some(measured) => {
-                format!("{name:<58} {sign} {goal}{unit}, measured {measured:.3}: {verdict}")
+                format!("{name:<64} {sign} {goal}{unit}, measured {measured:.3}: {verdict}")
             }
         }
     }

@@ -82,11 +82,7 @@ pub(crate) struct Spent {
 impl Run {
     /// Creates an empty store in a temporary directory, in `parent` if given.
     pub(crate) fn new(kind: Kind, size: &Size, parent: Option<&Path>) -> Self {
-        let directory = match parent {
-            Some(parent) => tempfile::tempdir_in(parent),
-            None => tempfile::tempdir(),
-        };
-        let directory = directory.expect("room for a directory");
+        let directory = temporary(parent);
         let engine = kind.engine(&directory.path().join(DATA), size);
         Self::over(engine, directory, kind, size)
     }
@@ -96,11 +92,11 @@ impl Run {
         Self { kind, directory, setup: Setup::over(engine, kind, size), mistakes: HashSet::new() }
     }
 
-    /// Copies the files while the store is open. The copy is what would remain if the process were
-    /// killed.
-    pub(crate) fn crash_image(&self) -> TempDir {
+    /// Copies the files while the store is open, to a temporary directory, in `parent` if given. The
+    /// copy is what would remain if the process were killed.
+    pub(crate) fn crash_image(&self, parent: Option<&Path>) -> TempDir {
         measure::settle();
-        let image = tempfile::tempdir().expect("room for a directory");
+        let image = temporary(parent);
         copy(&self.directory.path().join(DATA), &image.path().join(DATA)).expect("room for a copy");
         image
     }
@@ -154,6 +150,11 @@ impl Run {
         self.mistakes.extend(&learnt);
         learnt
     }
+}
+
+/// Creates a temporary directory, in `parent` if given.
+fn temporary(parent: Option<&Path>) -> TempDir {
+    parent.map_or_else(tempfile::tempdir, tempfile::tempdir_in).expect("room for a directory")
 }
 
 /// Copies a directory.
