@@ -24,6 +24,7 @@ pub(crate) enum Judged {
     Met,
     Missed,
     /// The measurement was too short for a verdict.
+    #[serde(rename = "too_short_to_judge")]
     TooShort,
     NotMeasured,
 }

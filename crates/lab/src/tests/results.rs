@@ -47,7 +47,7 @@ fn results_of_every_benchmark_have_a_table() {
         ("adversary at 10 %", 3, 3),
         ("adversary at 10 %, split layout", 1, 4),
         ("inserts: adaptive / no filter", 1, 2),
-        ("uniform, memory, 1 threads: skipped repairs / mistakes", 1, 2),
+        ("uniform, memory, one core reads: skipped repairs / mistakes", 1, 2),
         ("stalled writes while growing", 1, 2),
         ("expected rate at every size, relative to the requested one", 1, 2),
         ("repair", 1, 5),

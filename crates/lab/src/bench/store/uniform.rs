@@ -259,7 +259,8 @@ fn targets(rows: &[Row]) -> Vec<Target> {
     let mut targets = Vec::new();
     for (engine, rows) in Engine::ALL.into_iter().zip(rows.chunks(2)) {
         for (row, wanted) in rows.iter().zip([0.95, engine.wanted_with_all_cores()]) {
-            let name = format!("uniform, {}, {} threads", row.setup, row.threads);
+            let reads = if row.cores == "one" { "one core reads" } else { "all cores read" };
+            let name = format!("uniform, {}, {reads}", row.setup);
             let ratio =
                 Target::at_least(format!("{name}: repairs / none"), "", wanted, Some(row.ratio));
             targets.push(ratio.measured_for(row.seconds));
@@ -276,7 +277,7 @@ fn targets(rows: &[Row]) -> Vec<Target> {
         |engine: Engine| rows.iter().find(|row| row.setup == engine.name() && row.cores == "one");
     for engine in [Engine::SyncedFjall, Engine::Redb] {
         if let (Some(one), Some(fjall)) = (one_thread(engine), one_thread(Engine::Fjall)) {
-            let name = format!("uniform, {} / fjall, 1 thread", engine.name());
+            let name = format!("uniform, {} / fjall, one core reads", engine.name());
             let target = Target::at_least(name, "", 0.9, Some(one.kops / fjall.kops));
             targets.push(target.measured_for(one.seconds.min(fjall.seconds)));
         }
