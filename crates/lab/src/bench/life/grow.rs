@@ -20,8 +20,8 @@ fn slowest(latencies: &Histogram<u64>) -> [f64; 3] {
 
 impl PutLatencies {
     pub(super) fn of(puts: &Histogram<u64>) -> Self {
-        let [put_p9999_us, put_p99999_us, put_max_us] = slowest(puts);
-        Self { put_p9999_us, put_p99999_us, put_max_us }
+        let [p9999, p99999, max] = slowest(puts);
+        Self { p9999, p99999, max }
     }
 }
 

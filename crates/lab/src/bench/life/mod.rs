@@ -373,7 +373,7 @@ pub(crate) mod tests {
             for row in &rows {
                 match row {
                     Row::Grow(row) => {
-                        let slowest = row.latencies.puts.put_max_us;
+                        let slowest = row.latencies.puts.max;
                         assert!(row.rate < 4.0 * RATE && slowest > 0.0, "{name}: {row:?}");
                     }
                     Row::Shrink(row) => assert!(row.size.memory_bits_per_member > 8.0, "{row:?}"),

@@ -166,7 +166,7 @@ pub(super) fn targets(rows: &[Row]) -> Vec<Target> {
             "put p99.999 while growing",
             "µs",
             10_000.0,
-            latencies.map(|row| row.puts.put_p99999_us),
+            latencies.map(|row| row.puts.p99999),
         ),
         Target::at_most(
             "stalled writes while growing",
@@ -192,6 +192,14 @@ pub(super) fn targets(rows: &[Row]) -> Vec<Target> {
             16.0,
             worst(outrun.iter().map(|row| row.size.bits_beyond_base())),
         ),
+    ];
+    targets.extend(flood_targets(flood));
+    targets.extend(crash.iter().flat_map(|row| crash_targets(row)));
+    targets
+}
+
+fn flood_targets(flood: &[&Flood]) -> Vec<Target> {
+    vec![
         Target::at_most(
             "flood: mistakes, relative to those allowed",
             "",
@@ -222,17 +230,18 @@ pub(super) fn targets(rows: &[Row]) -> Vec<Target> {
             0.01,
             flood.last().map(|row| row.skipped_repairs as f64 / (row.mistakes as f64).max(1.0)),
         ),
-    ];
-    for row in crash {
-        let name = |what: &str| format!("crash, {}: {what}", row.backend);
-        let first_answer = Some(row.first_answer_ms);
-        targets.push(Target::at_most(name("first answer"), "ms", 10.0, first_answer));
-        // In a small store, starting threads takes longer than reading members, so don't judge the
-        // speed.
-        let millions = (row.members >= PLANNED).then(|| row.members_per_second / 1e6);
-        targets.push(Target::at_least(name("speed of recovery"), "M members/s", 5.0, millions));
-    }
-    targets
+    ]
+}
+
+fn crash_targets(row: &Recovery) -> [Target; 2] {
+    let name = |what: &str| format!("crash, {}: {what}", row.backend);
+    // In a small store, starting threads takes longer than reading members, so don't judge the
+    // speed.
+    let millions = (row.members >= PLANNED).then(|| row.members_per_second / 1e6);
+    [
+        Target::at_most(name("first answer"), "ms", 10.0, Some(row.first_answer_ms)),
+        Target::at_least(name("speed of recovery"), "M members/s", 5.0, millions),
+    ]
 }
 
 /// Prints a table for each phase, and a line for each target.
@@ -317,9 +326,9 @@ fn latency_table(phases: &Phases<'_>) -> Table {
         let Latencies { puts, .. } = latencies;
         table.row([
             members.into(),
-            puts.put_p9999_us.into(),
-            puts.put_p99999_us.into(),
-            puts.put_max_us.into(),
+            puts.p9999.into(),
+            puts.p99999.into(),
+            puts.max.into(),
             latencies.get_p9999_us.into(),
             latencies.get_p99999_us.into(),
             latencies.get_max_us.into(),
@@ -358,9 +367,9 @@ fn outrun_table(rows: &[&Outrun]) -> Table {
             row.writers.into(),
             row.background_share.into(),
             (row.puts_per_second / 1e3).into(),
-            row.latencies.put_p9999_us.into(),
-            row.latencies.put_p99999_us.into(),
-            row.latencies.put_max_us.into(),
+            row.latencies.p9999.into(),
+            row.latencies.p99999.into(),
+            row.latencies.max.into(),
             row.delayed_writes.into(),
             row.stalled_writes.into(),
             row.failed_puts.into(),

@@ -42,12 +42,15 @@ pub(crate) struct Remainders {
     pub(crate) remainder_bits_of_plan: u32,
 }
 
-/// The latencies of puts, or of calls that put several members.
+/// The latencies of puts, or of calls that put several members, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct PutLatencies {
-    pub(crate) put_p9999_us: f64,
-    pub(crate) put_p99999_us: f64,
-    pub(crate) put_max_us: f64,
+    #[serde(rename = "put_p9999_us")]
+    pub(crate) p9999: f64,
+    #[serde(rename = "put_p99999_us")]
+    pub(crate) p99999: f64,
+    #[serde(rename = "put_max_us")]
+    pub(crate) max: f64,
 }
 
 /// The latencies of a writer and of a reader that run at the same time.

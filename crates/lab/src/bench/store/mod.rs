@@ -298,7 +298,9 @@ fn insert_all(options: &Options) -> ([Run; Kind::ALL.len()], Vec<Row>) {
         }
         let least = Duration::from_secs_f64(options.seconds_per_round());
         if totals.iter().all(|total| total.time >= least) {
-            runs.iter().for_each(|run| run.setup.compact());
+            for run in &runs {
+                run.setup.compact();
+            }
             measure::settle();
             let rows = totals.iter().zip(&runs).map(|(total, run)| total.row(run)).collect();
             return (runs, rows);
