@@ -36,11 +36,14 @@ pub(crate) fn print_rows<R: Serialize>(
 ) -> Result<(), ExitCode> {
     if json {
         print_origin()?;
-        return rows
-            .iter()
-            .try_for_each(|row| print(serde_json::to_string(row).expect("plain data")));
+        return print_json(rows);
     }
     print(table(rows).to_text(WIDTH).trim_end())
+}
+
+/// Prints rows as JSON, one object per line.
+pub(crate) fn print_json<R: Serialize>(rows: &[R]) -> Result<(), ExitCode> {
+    rows.iter().try_for_each(|row| print(serde_json::to_string(row).expect("plain data")))
 }
 
 /// Prints an error, and returns the exit code.

@@ -1,7 +1,7 @@
 //! Reads arbitrary and damaged snapshots of telescoping and extension filters.
 
 use crate::script::any_remainders;
-use crate::snapshot::{flip_bytes, overwrite_stretch, seal, sealed};
+use crate::snapshot::{drive_kinds, flip_bytes, overwrite_stretch, seal};
 use arbitrary::{Result, Unstructured};
 use std::collections::BTreeMap;
 use twiceshy::{
@@ -19,19 +19,9 @@ const MARK_AT: usize = 80;
 /// # Panics
 /// If an invalid filter is read.
 pub fn drive(bytes: &[u8]) {
-    let Some((mode, rest)) = bytes.split_first() else { return };
-    match mode % 4 {
-        0 => read(rest),
-        1 => read(&sealed(rest)),
-        mode => {
-            let rest = &mut Unstructured::new(rest);
-            let changed =
-                if mode == 2 { changed::<Selectors>(rest) } else { changed::<Extensions>(rest) };
-            if let Ok(changed) = changed {
-                read(&changed);
-            }
-        }
-    }
+    drive_kinds(bytes, read, |is_telescoping, bytes| {
+        if is_telescoping { changed::<Selectors>(bytes) } else { changed::<Extensions>(bytes) }
+    });
 }
 
 /// Builds a filter with some members and repairs.

@@ -1,6 +1,6 @@
 //! Reads arbitrary and damaged snapshots of adaptive Bloom filters and of lists that can change.
 
-use crate::snapshot::{flip_bytes, overwrite_stretch, seal, sealed};
+use crate::snapshot::{drive_kinds, flip_bytes, overwrite_stretch, seal};
 use arbitrary::{Result, Unstructured};
 use std::collections::BTreeSet;
 use twiceshy::{AdaptiveBloomFilter, Answer, Hash, Snapshot, YesNoList, list::ListError};
@@ -14,16 +14,7 @@ const MARK_AT: usize = 80;
 /// # Panics
 /// If an invalid filter or list is read.
 pub fn drive(bytes: &[u8]) {
-    let Some((mode, rest)) = bytes.split_first() else { return };
-    match mode % 4 {
-        0 => read(rest),
-        1 => read(&sealed(rest)),
-        mode => {
-            if let Ok(changed) = changed(mode == 2, &mut Unstructured::new(rest)) {
-                read(&changed);
-            }
-        }
-    }
+    drive_kinds(bytes, read, changed);
 }
 
 fn random(number: u16) -> Hash {

@@ -43,6 +43,25 @@ pub(crate) fn sealed(bytes: &[u8]) -> Vec<u8> {
     sealed
 }
 
+/// Reads bytes as a snapshot of one of two kinds: as they are, with corrected checksums, or as
+/// changes to a saved snapshot. `changed` gets whether to save and change the first kind.
+pub(crate) fn drive_kinds(
+    bytes: &[u8],
+    read: impl Fn(&[u8]),
+    changed: impl Fn(bool, &mut Unstructured<'_>) -> Result<Vec<u8>>,
+) {
+    let Some((mode, rest)) = bytes.split_first() else { return };
+    match mode % 4 {
+        0 => read(rest),
+        1 => read(&sealed(rest)),
+        mode => {
+            if let Ok(changed) = changed(mode == 2, &mut Unstructured::new(rest)) {
+                read(&changed);
+            }
+        }
+    }
+}
+
 /// Flips bits in up to `most` bytes.
 pub(crate) fn flip_bytes(
     snapshot: &mut [u8],

@@ -14,6 +14,7 @@ pub(crate) mod range;
 pub(crate) mod range_store;
 pub(crate) mod reverse_map;
 pub(crate) mod store;
+pub(crate) mod target;
 
 pub(crate) use adapters::Mixed;
 pub(crate) use random::Random;

@@ -46,7 +46,7 @@ fn observe(kind: Kind, size: &Size, queries: usize, is_scan_first: bool) -> Seen
     let [mut run] = stores::filled([kind], size);
     let learnt = stores::learn(&mut run, queries, size.seed.unwrap_or_default());
     let before = replay(&mut run, &learnt);
-    let [to_scan, to_rebuild] = [run.crash_image(), run.crash_image()];
+    let [to_scan, to_rebuild] = [run.crash_image(None), run.crash_image(None)];
     drop(run);
 
     let scan = || {

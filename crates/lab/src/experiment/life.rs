@@ -4,10 +4,8 @@
 
 use super::stores::judge;
 use super::{Context, Experiment, Outcome};
-use crate::bench::life::{
-    Engine, Judged, Phase, RATE, Row, Target, Work, flood_table, shrink_table, size_table,
-    target_table,
-};
+use crate::bench::life::{Engine, Phase, RATE, Row, Work, flood_table, shrink_table, size_table};
+use crate::bench::target::{Judged, Target, target_table};
 use twiceshy_report::{Axis, Plot, Series};
 
 pub(super) const LIFE: Experiment = Experiment {
@@ -51,11 +49,11 @@ fn rates(rows: &[Row]) -> Plot {
         Axis::linear("false-positive rate", "%").from_zero(),
     )
     .series(series("growing", rows, |row| match row {
-        Row::Grow(row) => Some((row.members, percent(row.rate))),
+        Row::Grow(row) => Some((row.size.members, percent(row.rate))),
         _ => None,
     }))
     .series(series("shrinking", rows, |row| match row {
-        Row::Shrink(row) => Some((row.members, percent(row.rate))),
+        Row::Shrink(row) => Some((row.size.members, percent(row.rate))),
         _ => None,
     }))
     .reference("requested", percent(RATE))
@@ -68,17 +66,17 @@ fn memory(rows: &[Row]) -> Plot {
         Axis::linear("memory", "bits per member").from_zero(),
     )
     .series(series("growing", rows, |row| match row {
-        Row::Grow(row) => Some((row.members, row.memory_bits_per_member)),
+        Row::Grow(row) => Some((row.size.members, row.size.memory_bits_per_member)),
         Row::GrowSize(row) => Some((row.members, row.memory_bits_per_member)),
         _ => None,
     }))
     .series(series("shrinking", rows, |row| match row {
-        Row::Shrink(row) => Some((row.members, row.memory_bits_per_member)),
+        Row::Shrink(row) => Some((row.size.members, row.size.memory_bits_per_member)),
         Row::ShrinkSize(row) => Some((row.members, row.memory_bits_per_member)),
         _ => None,
     }))
     .series(series("filter alone, growing", rows, |row| match row {
-        Row::Grow(row) => Some((row.members, row.filter_bits_per_member)),
+        Row::Grow(row) => Some((row.size.members, row.size.filter_bits_per_member)),
         Row::GrowSize(row) => Some((row.members, row.filter_bits_per_member)),
         _ => None,
     }))
@@ -111,8 +109,8 @@ fn span(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 
 fn seen(rows: &[Row], targets: &[&Target]) -> String {
     let sizes = rows.iter().filter_map(|row| match row {
-        Row::Grow(row) => Some((row.members, row.rate, row.memory_bits_per_member)),
-        Row::Shrink(row) => Some((row.members, row.rate, row.memory_bits_per_member)),
+        Row::Grow(row) => Some((row.size.members, row.rate, row.size.memory_bits_per_member)),
+        Row::Shrink(row) => Some((row.size.members, row.rate, row.size.memory_bits_per_member)),
         _ => None,
     });
     let (fewest, most) = span(sizes.clone().map(|(members, ..)| members as f64));
@@ -124,8 +122,8 @@ fn seen(rows: &[Row], targets: &[&Target]) -> String {
     let (least, greatest) = span(sizes.map(|(.., bits)| bits).chain(between));
     let fixed = rows.iter().find_map(|row| match row {
         Row::Grow(row) => {
-            let bits = row.memory_bits_per_member - row.filter_bits_per_member;
-            Some(bits * row.members as f64 / 8.0 / 1024.0)
+            let bits = row.size.memory_bits_per_member - row.size.filter_bits_per_member;
+            Some(bits * row.size.members as f64 / 8.0 / 1024.0)
         }
         _ => None,
     });
@@ -187,7 +185,7 @@ fn run(context: &Context) -> Outcome {
             size_table(&rows).into(),
             shrink_table(&rows).into(),
             flood_table(&rows).into(),
-            target_table(&rows).into(),
+            target_table(targets.iter().copied()).into(),
         ],
     }
 }

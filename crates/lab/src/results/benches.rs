@@ -191,8 +191,9 @@ const BENCHES: [Bench; 8] = [
         title: "The store",
         tables: &[
             Layout {
-                lead: "Thousands of operations per second in the median round. All setups have the \
-                       same memory. An adversary replays mistakes that it has learnt.",
+                lead: "Thousands of operations per second in the median round. Background work is \
+                       finished within the time. All setups have the same memory, besides what the \
+                       table of the memory shows. An adversary replays mistakes that it has learnt.",
                 rows: (
                     &["op", "hostile_percent"],
                     &[
@@ -209,16 +210,37 @@ const BENCHES: [Bench; 8] = [
                 columns: stores(number("median_kops", "k/s", 0)),
             },
             Layout {
-                lead: "Repeated disk reads for the same absent key:",
+                lead: "Repeated disk reads for the same absent key, per million queries:",
+                rows: (&["op", "hostile_percent"], HOSTILE),
+                columns: stores(number("repeated_per_million", "repeated", 0)),
+            },
+            Layout {
+                lead: "Disk reads for absent keys, skipped repairs, and rotations of the shard that \
+                       was rotated least often:",
+                rows: (&["setup", "op", "hostile_percent"], REPAIRED),
+                columns: Columns::Numbers(&[
+                    number("seconds", "seconds", 1),
+                    number("backend_gets", "disk reads", 0),
+                    number("skipped_repairs", "skipped repairs", 0),
+                    number("least_rotations", "rotations", 0),
+                ]),
+            },
+            Layout {
+                lead: "All memory in KiB, with the engine's block cache, memtables, and the filters \
+                       and indexes that it keeps of its tables:",
                 rows: (
                     &["op", "hostile_percent"],
-                    &[
-                        ("hostile 0", "adversary at 0 %"),
-                        ("hostile 1", "adversary at 1 %"),
-                        ("hostile 10", "adversary at 10 %"),
-                    ],
+                    &[("insert 0", "insert"), ("hostile 10", "absent keys, adversary at 10 %")],
                 ),
-                columns: stores(number("repeated_mistakes", "repeated", 0)),
+                columns: stores(kibibytes("memory_bytes", "KiB")),
+            },
+            Layout {
+                lead: "The part of it that isn't in the block cache nor in our store:",
+                rows: (
+                    &["op", "hostile_percent"],
+                    &[("insert 0", "insert"), ("hostile 10", "absent keys, adversary at 10 %")],
+                ),
+                columns: stores(kibibytes("engine_bytes", "KiB")),
             },
             Layout {
                 lead: "Absent keys, each queried once, in thousands per second. The ratio is that \
@@ -226,7 +248,7 @@ const BENCHES: [Bench; 8] = [
                        time.",
                 rows: (&["op", "setup", "cores"], UNIFORM),
                 columns: Columns::Numbers(&[
-                    number("seconds", "seconds", 0),
+                    number("seconds", "seconds", 1),
                     number("kops", "k/s", 0),
                     number("plain_kops", "without repairs", 0),
                     number("ratio", "ratio", 3),
@@ -235,6 +257,8 @@ const BENCHES: [Bench; 8] = [
                     number("least_rotations", "fewest rotations of a shard", 0),
                     kibibytes("memory_bytes", "memory, KiB"),
                     kibibytes("plain_memory_bytes", "without repairs, KiB"),
+                    kibibytes("engine_bytes", "engine, KiB"),
+                    kibibytes("plain_engine_bytes", "without repairs, KiB"),
                 ]),
             },
         ],
@@ -290,6 +314,7 @@ const BENCHES: [Bench; 8] = [
                     number("control_p9999_us", "control 99.99 %", 1),
                     number("control_p99999_us", "control 99.999 %", 0),
                     number("delayed_writes", "delayed puts", 0),
+                    number("stalled_writes", "stalled puts", 0),
                 ]),
             },
             Layout {
@@ -309,8 +334,11 @@ const BENCHES: [Bench; 8] = [
                     number("put_p9999_us", "99.99 %", 0),
                     number("put_max_us", "slowest", 0),
                     number("delayed_writes", "delayed batches", 0),
+                    number("stalled_writes", "stalled batches", 0),
                     number("failed_puts", "failed batches", 0),
                     RATE,
+                    number("filter_bits_per_member", "bits per member, filter", 2),
+                    number("memory_bits_per_member", "all memory", 2),
                 ]),
             },
             Layout {
@@ -321,6 +349,8 @@ const BENCHES: [Bench; 8] = [
                     RATE,
                     number("filter_bits_per_member", "bits per member, filter", 2),
                     number("memory_bits_per_member", "all memory", 2),
+                    number("remainder_bits", "bits per remainder", 0),
+                    number("remainder_bits_of_plan", "planned", 0),
                     Number {
                         field: "deletes_per_second",
                         name: "deletes, k/s",
@@ -417,6 +447,23 @@ const fn kibibytes(field: &'static str, name: &'static str) -> Number {
     Number { field, name, factor: 1.0 / 1024.0, decimals: 0 }
 }
 
+/// The rows of hostile queries in `bench store`.
+const HOSTILE: &[(&str, &str)] = &[
+    ("hostile 0", "adversary at 0 %"),
+    ("hostile 1", "adversary at 1 %"),
+    ("hostile 10", "adversary at 10 %"),
+];
+
+/// The rows of `bench store` in which mistakes are repaired.
+const REPAIRED: &[(&str, &str)] = &[
+    ("adaptive insert 0", "insert"),
+    ("adaptive hostile 0", "adversary at 0 %"),
+    ("adaptive hostile 10", "adversary at 10 %"),
+    ("split insert 0", "insert, split layout"),
+    ("split hostile 0", "adversary at 0 %, split layout"),
+    ("split hostile 10", "adversary at 10 %, split layout"),
+];
+
 /// The rows of uniform absent keys in `bench store`.
 const UNIFORM: &[(&str, &str)] = &[
     ("uniform memory one", "in memory, one core reads"),
@@ -479,9 +526,37 @@ pub(super) fn section(origin: &Origin, rows: &[Value]) -> Result<String, String>
     let bench = BENCHES.iter().find(|bench| words(bench.command));
     let bench = bench.ok_or_else(|| format!("no table is known for `{}`", origin.command))?;
     let head = format!("\n## {}\n\n{}\n", bench.title, source(origin));
-    let table =
-        |layout: &Layout| format!("\n{}\n\n{}", layout.lead, layout.table(rows).to_markdown());
-    Ok(head + &bench.tables.iter().map(table).collect::<String>())
+    let with_lead = |lead: &str, table: &Table| {
+        if table.rows.is_empty() {
+            return String::new();
+        }
+        format!("\n{lead}\n\n{}", table.to_markdown())
+    };
+    let tables = bench.tables.iter().map(|layout| with_lead(layout.lead, &layout.table(rows)));
+    let targets = with_lead("The targets, and whether they were met:", &targets(rows));
+    Ok(head + &tables.collect::<String>() + &targets)
+}
+
+/// Returns a table of the targets among the rows.
+fn targets(rows: &[Value]) -> Table {
+    let table = Table::default().columns([
+        Column::text("target"),
+        Column::text("goal"),
+        Column::decimals("measured", "", 3),
+        Column::text("verdict"),
+    ]);
+    let targets = rows.iter().filter(|row| row["verdict"].is_string());
+    targets.fold(table, |table, row| {
+        let sign = if row["at_least"] == true { "at least" } else { "at most" };
+        let goal = format!("{sign} {} {}", row["goal"], text(&row["unit"]));
+        let verdict = text(&row["verdict"]).replace('_', " ");
+        table.row([
+            text(&row["name"]).into(),
+            goal.trim_end().into(),
+            row["measured"].as_f64().into(),
+            verdict.into(),
+        ])
+    })
 }
 
 impl Layout {
@@ -593,13 +668,31 @@ mod tests {
     fn row_names_combine_the_values_of_all_fields() {
         let rows = [
             json!({ "setup": "adaptive", "op": "hostile", "hostile_percent": 10,
-                    "median_kops": 10_554.0, "repeated_mistakes": 0 }),
+                    "median_kops": 10_554.0, "repeated_per_million": 0.0 }),
             json!({ "setup": "none", "op": "hostile", "hostile_percent": 10,
-                    "median_kops": 153.0, "repeated_mistakes": null }),
+                    "median_kops": 153.0, "repeated_per_million": null }),
         ];
         let section = section(&origin("bench store"), &rows).unwrap();
         assert!(section.contains("| absent keys, adversary at 10 % | 153 | 10,554 |"), "{section}");
         assert!(section.contains("| adversary at 10 % | | 0 |"), "{section}");
+    }
+
+    #[test]
+    fn targets_and_verdicts_are_listed_below_the_tables() {
+        let target = |name: &str, measured: Option<f64>, verdict: &str| {
+            json!({ "phase": "target", "name": name, "unit": "µs", "at_least": false,
+                    "goal": 50.0, "measured": measured, "verdict": verdict })
+        };
+        let rows = [target("get", Some(1234.5), "missed"), target("put", None, "not_measured")];
+        let section = section(&origin("bench life"), &rows).unwrap();
+        let table = "\
+| target | goal | measured | verdict |
+| --- | --- | ---: | --- |
+| get | at most 50.0 µs | 1,234.500 | missed |
+| put | at most 50.0 µs | | not measured |
+";
+        assert!(section.ends_with(table), "{section}");
+        assert_eq!(section.matches("| --- |").count(), 1, "empty tables are left out: {section}");
     }
 
     #[test]

@@ -157,6 +157,19 @@ impl FjallBackend {
         })
     }
 
+    /// Returns the memory that the engine takes besides its block cache, in bytes: memtables, and the Bloom
+    /// filters and block indexes of tables that the engine keeps in memory. A memtable that is being flushed
+    /// counts as full, because the engine doesn't tell its size.
+    pub fn engine_memory_bytes(&self) -> u64 {
+        let of_tree = |space: &Space| {
+            let tree = &space.keyspace.tree;
+            let sealed = tree.sealed_memtable_count() as u64 * self.options.memtable_bytes;
+            let pinned = tree.pinned_filter_size() + tree.pinned_block_index_size();
+            tree.active_memtable().size() + sealed + pinned as u64
+        };
+        self.spaces.iter().map(of_tree).sum()
+    }
+
     fn space(&self, space: Keyspace) -> &Space {
         &self.spaces[space as usize]
     }

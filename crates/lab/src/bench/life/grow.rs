@@ -1,7 +1,9 @@
 //! Stores that grow, shrink, or are filled to their planned size.
 
-use super::rows::{Grow, GrowTotal, Planned, Row, Shrink, Size};
-use super::subject::{Latencies, Place, Strangers, Subject, member};
+use super::rows::{
+    Grow, GrowTotal, Latencies, Planned, PutLatencies, Remainders, Row, Shrink, Size,
+};
+use super::subject::{Place, Strangers, Subject, Timings, member};
 use super::{Emit, PUT, Phase, RATE, Step, Work};
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
@@ -10,29 +12,56 @@ use std::time::{Duration, Instant};
 use twiceshy::QuotientFilter;
 use twiceshy_store::Stats;
 
-/// Returns the memory at rest, in bits per member.
-fn memory_bits(stats: &Stats) -> f64 {
-    stats.memory() as f64 * 8.0 / stats.members as f64
+/// Returns the quantiles 0.9999 and 0.99999 and the maximum, in microseconds.
+fn slowest(latencies: &Histogram<u64>) -> [f64; 3] {
+    let microseconds = |quantile| latencies.value_at_quantile(quantile) as f64 / 1e3;
+    [0.9999, 0.99999, 1.0].map(microseconds)
 }
 
-fn microseconds(latencies: &Histogram<u64>, quantile: f64) -> f64 {
-    latencies.value_at_quantile(quantile) as f64 / 1e3
+impl PutLatencies {
+    pub(super) fn of(puts: &Histogram<u64>) -> Self {
+        let [p9999, p99999, max] = slowest(puts);
+        Self { p9999, p99999, max }
+    }
 }
 
-/// Returns the quantiles 0.9999 and 0.99999 and the maximum.
-pub(super) fn slowest(latencies: &Histogram<u64>) -> [f64; 3] {
-    [0.9999, 0.99999, 1.0].map(|quantile| microseconds(latencies, quantile))
+impl Latencies {
+    fn of(timings: &Timings) -> Self {
+        let [get_p9999_us, get_p99999_us, get_max_us] = slowest(&timings.gets);
+        let [control_p9999_us, control_p99999_us, control_max_us] = slowest(&timings.control);
+        Self {
+            puts: PutLatencies::of(&timings.puts),
+            get_p9999_us,
+            get_p99999_us,
+            get_max_us,
+            control_p9999_us,
+            control_p99999_us,
+            control_max_us,
+        }
+    }
 }
 
 impl Size {
-    fn of(backend: &'static str, stats: &Stats) -> Self {
+    pub(super) fn of(backend: &'static str, stats: &Stats) -> Self {
         Self {
             backend,
             members: stats.members,
             expected_rate: stats.expected_rate,
             filter_bits_per_member: stats.bits_per_key(),
-            memory_bits_per_member: memory_bits(stats),
+            memory_bits_per_member: stats.memory() as f64 * 8.0 / stats.members as f64,
             memory_bytes: stats.memory(),
+        }
+    }
+}
+
+impl Remainders {
+    /// Returns the width of a store's remainders, and the planned width for its members.
+    fn of(subject: &Subject, members: u64) -> Self {
+        let builder = QuotientFilter::builder().false_positive_rate(RATE);
+        let plan = builder.capacity(members as usize).plan().expect("a possible filter");
+        Self {
+            remainder_bits: subject.remainder_bits(),
+            remainder_bits_of_plan: plan.remainder_bits,
         }
     }
 }
@@ -66,12 +95,12 @@ fn grow(
 ) -> Result<(), ExitCode> {
     let backend = subject.place.engine.name();
     let mut asked = Strangers::new(2);
-    let (mut all, mut latencies) = (Latencies::new(), Latencies::new());
+    let (mut all, mut timings) = (Timings::new(), Timings::new());
     let (mut members, mut all_listed, mut all_rebuilds, mut measured) = (0, 0, 0, 0);
     let (mut before, mut read) = (subject.store.stats(), subject.members_read());
     for Step { members: size, is_full } in work.steps() {
         let on_put = |count| bar.inc(count * PUT);
-        latencies.add(&subject.put_while_asking(members..size, &mut asked, on_put));
+        timings.add(&subject.put_while_asking(members..size, &mut asked, on_put));
         members = size;
         let (stats, catch_up) = subject.rest();
         assert_eq!(stats.members, members, "all members");
@@ -83,59 +112,34 @@ fn grow(
         let listed = subject.members_read().since(read).listed;
         let rebuilds = stats.rebuilds - before.rebuilds;
         (all_listed, all_rebuilds) = (all_listed + listed, all_rebuilds + rebuilds);
-        let seconds = latencies.time.as_secs_f64();
-        let [put_p9999_us, put_p99999_us, put_max_us] = slowest(&latencies.puts);
-        let [get_p9999_us, get_p99999_us, get_max_us] = slowest(&latencies.gets);
-        let [control_p9999_us, control_p99999_us, control_max_us] = slowest(&latencies.control);
-        all.add(&latencies);
+        all.add(&timings);
         emit(Row::Grow(Grow {
-            backend,
-            members,
+            size: Size::of(backend, &stats),
+            remainders: Remainders::of(subject, members),
             rate: subject.rate(fresh, work.rate_queries),
-            expected_rate: stats.expected_rate,
-            filter_bits_per_member: stats.bits_per_key(),
-            memory_bits_per_member: memory_bits(&stats),
-            memory_bytes: stats.memory(),
-            rebuild_bytes: latencies.rebuild_bytes,
-            puts_per_second: puts as f64 / seconds,
-            gets_per_second: latencies.gets.len() as f64 / latencies.reading_time.as_secs_f64(),
+            rebuild_bytes: timings.rebuild_bytes,
+            puts_per_second: puts as f64 / timings.time.as_secs_f64(),
+            gets_per_second: timings.gets.len() as f64 / timings.reading_time.as_secs_f64(),
             members_listed_per_put: listed as f64 / puts as f64,
-            put_p9999_us,
-            put_p99999_us,
-            put_max_us,
-            get_p9999_us,
-            get_p99999_us,
-            get_max_us,
-            control_p9999_us,
-            control_p99999_us,
-            control_max_us,
+            latencies: Latencies::of(&timings),
             delayed_writes: stats.delayed_writes - before.delayed_writes,
             rebuilds,
             catch_up_ms: catch_up.as_secs_f64() * 1e3,
         }))?;
-        latencies = Latencies::new();
+        timings = Timings::new();
         measured = members;
         (before, read) = (subject.store.stats(), subject.members_read());
     }
-    let [put_p9999_us, put_p99999_us, put_max_us] = slowest(&all.puts);
-    let [get_p9999_us, get_p99999_us, get_max_us] = slowest(&all.gets);
-    let [control_p9999_us, control_p99999_us, control_max_us] = slowest(&all.control);
+    let Stats { delayed_writes, stalled_writes, .. } = subject.store.stats();
     emit(Row::GrowTotal(GrowTotal {
         backend,
         puts: members,
         gets: all.gets.len(),
         puts_per_second: members as f64 / all.time.as_secs_f64(),
         members_listed_per_put: all_listed as f64 / members as f64,
-        put_p9999_us,
-        put_p99999_us,
-        put_max_us,
-        get_p9999_us,
-        get_p99999_us,
-        get_max_us,
-        control_p9999_us,
-        control_p99999_us,
-        control_max_us,
-        delayed_writes: subject.store.stats().delayed_writes,
+        latencies: Latencies::of(&all),
+        delayed_writes,
+        stalled_writes,
         rebuilds: all_rebuilds,
     }))
 }
@@ -171,13 +175,9 @@ fn shrink(
         let deletes = measured - members;
         let listed = subject.members_read().since(read).listed;
         emit(Row::Shrink(Shrink {
-            backend,
-            members,
+            size: Size::of(backend, &stats),
+            remainders: Remainders::of(subject, members),
             rate: subject.rate(fresh, work.rate_queries),
-            expected_rate: stats.expected_rate,
-            filter_bits_per_member: stats.bits_per_key(),
-            memory_bits_per_member: memory_bits(&stats),
-            memory_bytes: stats.memory(),
             deletes_per_second: deletes as f64 / time.as_secs_f64(),
             members_listed_per_delete: listed as f64 / deletes as f64,
             rebuilds: stats.rebuilds - before.rebuilds,
@@ -213,18 +213,10 @@ pub(super) fn planned(work: &Work, bar: &ProgressBar, emit: &mut Emit<'_>) -> Re
         bar.inc(members * PUT);
         let (stats, _) = subject.rest();
         assert_eq!(stats.members, members, "all members");
-        let builder = QuotientFilter::builder().false_positive_rate(RATE);
-        let plan = builder.capacity(members as usize).plan().expect("a possible filter");
         emit(Row::Planned(Planned {
-            backend: work.backend.name(),
-            members,
-            remainder_bits: subject.remainder_bits(),
-            remainder_bits_of_plan: plan.remainder_bits,
+            size: Size::of(work.backend.name(), &stats),
+            remainders: Remainders::of(&subject, members),
             rate: subject.rate(&mut Strangers::new(1), work.rate_queries),
-            expected_rate: stats.expected_rate,
-            filter_bits_per_member: stats.bits_per_key(),
-            memory_bits_per_member: memory_bits(&stats),
-            memory_bytes: stats.memory(),
             rebuilds: stats.rebuilds,
         }))?;
     }

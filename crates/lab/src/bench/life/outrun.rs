@@ -1,8 +1,7 @@
 //! Writers that are faster than the background work of their store.
 
-use super::grow::slowest;
-use super::rows::{Outrun, Row};
-use super::subject::{Latencies, Strangers, Subject, member};
+use super::rows::{Outrun, PutLatencies, Row, Size};
+use super::subject::{Strangers, Subject, Timings, member};
 use super::{Emit, PUT, Work};
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
@@ -31,7 +30,7 @@ impl Work {
 /// Makes every second `put_many` call; the other writer makes the others. Returns the latencies of
 /// the calls, and the number of failed calls.
 fn write(subject: &Subject, writer: u64, members: u64, bar: &ProgressBar) -> (Histogram<u64>, u64) {
-    let Latencies { puts: mut latencies, .. } = Latencies::new();
+    let Timings { puts: mut latencies, .. } = Timings::new();
     let mut failed = 0;
     for first in (writer * CALL..members).step_by((WRITERS * CALL) as usize) {
         let end = members.min(first + CALL);
@@ -55,7 +54,7 @@ pub(super) fn outrun(work: &Work, bar: &ProgressBar, emit: &mut Emit<'_>) -> Res
         let write = |writer| write(&subject, writer, members, bar);
         let writers: Vec<_> =
             (0..WRITERS).map(|writer| scope.spawn(move || write(writer))).collect();
-        let mut all = (Latencies::new().puts, 0);
+        let mut all = (Timings::new().puts, 0);
         for writer in writers {
             let (latencies, failed) = writer.join().expect("no panic");
             all.0.add(&latencies).expect("equal bounds");
@@ -64,23 +63,21 @@ pub(super) fn outrun(work: &Work, bar: &ProgressBar, emit: &mut Emit<'_>) -> Res
         all
     });
     let seconds = start.elapsed().as_secs_f64();
-    let Stats { shards_due, delayed_writes, .. } = subject.store.stats();
+    let Stats { shards_due, delayed_writes, stalled_writes, .. } = subject.store.stats();
     // Rebuild the due shards now, because the background thread would take longer.
     subject.store.tend().expect("a backend that can be read");
     let (stats, _) = subject.rest();
-    let [put_p9999_us, put_p99999_us, put_max_us] = slowest(&puts);
     emit(Row::Outrun(Outrun {
-        backend: subject.place.engine.name(),
+        size: Size::of(subject.place.engine.name(), &stats),
         background_share: SHARE,
         writers: WRITERS,
         puts: stats.members,
         puts_per_call: CALL,
         puts_per_second: members as f64 / seconds,
-        put_p9999_us,
-        put_p99999_us,
-        put_max_us,
+        latencies: PutLatencies::of(&puts),
         failed_puts,
         delayed_writes,
+        stalled_writes,
         rebuilds: stats.rebuilds,
         failed_rebuilds: stats.rebuilds_failed,
         shards_due: shards_due as u64,

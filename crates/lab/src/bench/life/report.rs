@@ -3,8 +3,9 @@
 use super::RATE;
 use super::grow::PLANNED;
 use super::rows::{
-    Flood, Grow, GrowTotal, Judged, Outrun, Planned, Recovery, Row, Shrink, Size, Target,
+    Flood, Grow, GrowTotal, Latencies, Outrun, Planned, Recovery, Remainders, Row, Shrink, Size,
 };
+use crate::bench::target::Target;
 use crate::output::{WIDTH, print};
 use std::process::ExitCode;
 use twiceshy_report::{Cell, Column, Table};
@@ -46,17 +47,13 @@ impl<'a> Phases<'a> {
         phases
     }
 
-    /// Returns the members and the memory at each size of the growing store, and of the shrinking
-    /// store.
-    fn memory(&self) -> [Vec<(u64, u64)>; 2] {
-        let between = |sizes: &[&Size]| -> Vec<(u64, u64)> {
-            sizes.iter().map(|row| (row.members, row.memory_bytes)).collect()
-        };
-        let grow = self.grow.iter().map(|row| (row.members, row.memory_bytes));
-        let shrink = self.shrink.iter().map(|row| (row.members, row.memory_bytes));
+    /// Returns all measured sizes of the growing store, and of the shrinking store.
+    fn sizes(&self) -> [Vec<&'a Size>; 2] {
+        let grow = self.grow.iter().map(|row| &row.size);
+        let shrink = self.shrink.iter().map(|row| &row.size);
         [
-            grow.chain(between(&self.grow_sizes)).collect(),
-            shrink.chain(between(&self.shrink_sizes)).collect(),
+            grow.chain(self.grow_sizes.iter().copied()).collect(),
+            shrink.chain(self.shrink_sizes.iter().copied()).collect(),
         ]
     }
 
@@ -66,8 +63,32 @@ impl<'a> Phases<'a> {
         let shrink = self.shrink.iter().map(|row| row.rate);
         let planned = self.planned.iter().map(|row| row.rate);
         let outrun = self.outrun.iter().map(|row| row.rate);
-        grow.chain(shrink).chain(planned).chain(outrun).map(|rate| rate / RATE).reduce(f64::max)
+        worst(grow.chain(shrink).chain(planned).chain(outrun).map(|rate| rate / RATE))
     }
+
+    /// Returns the largest ratio of a rate that the statistics report to the requested one.
+    fn worst_expected_rate(&self) -> Option<f64> {
+        let [grow, shrink] = self.sizes();
+        let planned = self.planned.iter().map(|row| &row.size);
+        let outrun = self.outrun.iter().map(|row| &row.size);
+        let sizes = grow.into_iter().chain(shrink).chain(planned).chain(outrun);
+        worst(sizes.map(|size| size.expected_rate / RATE))
+    }
+
+    /// Returns the largest number of remainder bits beyond the planned ones.
+    fn wider_remainders(&self) -> Option<f64> {
+        let grow = self.grow.iter().map(|row| row.remainders);
+        let shrink = self.shrink.iter().map(|row| row.remainders);
+        let planned = self.planned.iter().map(|row| row.remainders);
+        let wider = |Remainders { remainder_bits, remainder_bits_of_plan }| {
+            f64::from(remainder_bits) - f64::from(remainder_bits_of_plan)
+        };
+        worst(grow.chain(shrink).chain(planned).map(wider))
+    }
+}
+
+fn worst(values: impl Iterator<Item = f64>) -> Option<f64> {
+    values.reduce(f64::max)
 }
 
 /// The memory that a store may use in addition to its bits per member.
@@ -76,6 +97,12 @@ const BASE_BYTES: u64 = 64 << 10;
 /// Returns the memory beyond [`BASE_BYTES`], in bits per member.
 fn bits_beyond_base(memory: u64, members: u64) -> f64 {
     memory.saturating_sub(BASE_BYTES) as f64 * 8.0 / members as f64
+}
+
+impl Size {
+    fn bits_beyond_base(&self) -> f64 {
+        bits_beyond_base(self.memory_bytes, self.members)
+    }
 }
 
 /// The number of queries per member after which the number of kept mistakes should no longer rise.
@@ -90,118 +117,131 @@ fn growth(flood: &[&Flood], figure: impl Fn(&Flood) -> u64) -> Option<f64> {
     is_long.then(|| figure(last) as f64 / (figure(before) as f64).max(1.0))
 }
 
-fn target(
-    name: impl Into<String>,
-    unit: &'static str,
-    at_least: bool,
-    goal: f64,
-    measured: Option<f64>,
-) -> Target {
-    let is_met = |measured: f64| if at_least { measured >= goal } else { measured <= goal };
-    let verdict = match measured.map(is_met) {
-        None => Judged::NotMeasured,
-        Some(true) => Judged::Met,
-        Some(false) => Judged::Missed,
-    };
-    Target { name: name.into(), unit, at_least, goal, measured, verdict }
-}
-
 /// Compares rows with the targets, which are meant for the memory backend.
 pub(super) fn targets(rows: &[Row]) -> Vec<Target> {
     let phases = Phases::of(rows);
     let Phases { total, outrun, planned, flood, crash, .. } = &phases;
-    let worst = |values: &mut dyn Iterator<Item = f64>| values.reduce(f64::max);
-    let at_most = |name: &str, unit, goal, measured| target(name, unit, false, goal, measured);
-    let [growing, shrinking] = phases.memory().map(|sizes| {
-        sizes.into_iter().map(|(members, bytes)| bits_beyond_base(bytes, members)).reduce(f64::max)
-    });
-    let wider =
-        |row: &&Planned| f64::from(row.remainder_bits) - f64::from(row.remainder_bits_of_plan);
+    let [growing, shrinking] =
+        phases.sizes().map(|sizes| worst(sizes.into_iter().map(Size::bits_beyond_base)));
     let planned_bits = || {
-        let large = planned.iter().filter(|row| row.members >= PLANNED);
-        worst(&mut large.map(|row| row.memory_bits_per_member))
+        let sizes = planned.iter().map(|row| &row.size).filter(|size| size.members >= PLANNED);
+        worst(sizes.map(|size| size.memory_bits_per_member))
     };
+    let latencies = total.map(|row| row.latencies);
     let mut targets = vec![
-        at_most("rate at every size, relative to the requested one", "", 1.1, phases.worst_rate()),
-        at_most(
-            "remainders wider than planned by",
-            "bits",
-            0.0,
-            worst(&mut planned.iter().map(wider)),
+        Target::at_most(
+            "rate at every size, relative to the requested one",
+            "",
+            1.1,
+            phases.worst_rate(),
         ),
-        at_most(
+        Target::at_most(
+            "expected rate at every size, relative to the requested one",
+            "",
+            1.1,
+            phases.worst_expected_rate(),
+        ),
+        Target::at_most("remainders wider than planned by", "bits", 0.0, phases.wider_remainders()),
+        Target::at_most(
             "memory at the planned size, from 2^20 members",
             "bits/member",
             14.0,
             planned_bits(),
         ),
-        at_most("memory beyond 64 KiB while growing", "bits/member", 16.0, growing),
-        at_most("memory beyond 64 KiB while shrinking", "bits/member", 16.0, shrinking),
-        at_most("get p99.99 while growing", "µs", 50.0, total.map(|row| row.get_p9999_us)),
-        at_most("get p99.999 while growing", "µs", 5000.0, total.map(|row| row.get_p99999_us)),
-        at_most("put p99.999 while growing", "µs", 10_000.0, total.map(|row| row.put_p99999_us)),
-        at_most(
+        Target::at_most("memory beyond 64 KiB while growing", "bits/member", 16.0, growing),
+        Target::at_most("memory beyond 64 KiB while shrinking", "bits/member", 16.0, shrinking),
+        Target::at_most(
+            "get p99.99 while growing",
+            "µs",
+            50.0,
+            latencies.map(|row| row.get_p9999_us),
+        ),
+        Target::at_most(
+            "get p99.999 while growing",
+            "µs",
+            5000.0,
+            latencies.map(|row| row.get_p99999_us),
+        ),
+        Target::at_most(
+            "put p99.999 while growing",
+            "µs",
+            10_000.0,
+            latencies.map(|row| row.puts.p99999),
+        ),
+        Target::at_most(
+            "stalled writes while growing",
+            "",
+            0.0,
+            total.map(|row| row.stalled_writes as f64),
+        ),
+        Target::at_most(
             "writers outrun background work: failed calls",
             "",
             0.0,
-            worst(&mut outrun.iter().map(|row| row.failed_puts as f64)),
+            worst(outrun.iter().map(|row| row.failed_puts as f64)),
         ),
-        at_most(
+        Target::at_most(
+            "writers outrun background work: stalled calls",
+            "",
+            0.0,
+            worst(outrun.iter().map(|row| row.stalled_writes as f64)),
+        ),
+        Target::at_most(
+            "writers outrun background work: memory beyond 64 KiB",
+            "bits/member",
+            16.0,
+            worst(outrun.iter().map(|row| row.size.bits_beyond_base())),
+        ),
+    ];
+    targets.extend(flood_targets(flood));
+    targets.extend(crash.iter().flat_map(|row| crash_targets(row)));
+    targets
+}
+
+fn flood_targets(flood: &[&Flood]) -> Vec<Target> {
+    vec![
+        Target::at_most(
             "flood: mistakes, relative to those allowed",
             "",
             1.0,
-            worst(&mut flood.iter().map(|row| row.mistakes as f64 / row.allowed_mistakes)),
+            worst(flood.iter().map(|row| row.mistakes as f64 / row.allowed_mistakes)),
         ),
-        at_most(
+        Target::at_most(
             "flood: memory beyond 64 KiB",
             "bits/member",
             16.0,
-            worst(&mut flood.iter().map(|row| bits_beyond_base(row.memory_bytes, row.members))),
+            worst(flood.iter().map(|row| bits_beyond_base(row.memory_bytes, row.members))),
         ),
-        at_most(
+        Target::at_most(
             "flood: kept mistakes, last row relative to the row before",
             "",
             1.1,
             growth(flood, |row| row.kept_mistakes),
         ),
-        at_most(
+        Target::at_most(
             "flood: data on disk, last row relative to the row before",
             "",
             1.1,
             growth(flood, |row| row.disk_bytes),
         ),
-        at_most(
+        Target::at_most(
             "flood: skipped repairs per mistake",
             "",
             0.01,
             flood.last().map(|row| row.skipped_repairs as f64 / (row.mistakes as f64).max(1.0)),
         ),
-    ];
-    for row in crash {
-        let name = |what: &str| format!("crash, {}: {what}", row.backend);
-        targets.push(target(name("first answer"), "ms", false, 10.0, Some(row.first_answer_ms)));
-        // In a small store, starting threads takes longer than reading members, so don't judge the
-        // speed.
-        let millions = (row.members >= PLANNED).then(|| row.members_per_second / 1e6);
-        targets.push(target(name("speed of recovery"), "M members/s", true, 5.0, millions));
-    }
-    targets
+    ]
 }
 
-impl Target {
-    /// Returns the target and its verdict in one line.
-    fn line(&self) -> String {
-        let Self { name, unit, at_least, goal, measured, verdict } = self;
-        let sign = if *at_least { "≥" } else { "≤" };
-        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
-        let verdict = verdict.word();
-        match measured {
-            None => format!("{name:<58} {sign} {goal}{unit}: {verdict}"),
-            Some(measured) => {
-                format!("{name:<58} {sign} {goal}{unit}, measured {measured:.3}: {verdict}")
-            }
-        }
-    }
+fn crash_targets(row: &Recovery) -> [Target; 2] {
+    let name = |what: &str| format!("crash, {}: {what}", row.backend);
+    // In a small store, starting threads takes longer than reading members, so don't judge the
+    // speed.
+    let millions = (row.members >= PLANNED).then(|| row.members_per_second / 1e6);
+    [
+        Target::at_most(name("first answer"), "ms", 10.0, Some(row.first_answer_ms)),
+        Target::at_least(name("speed of recovery"), "M members/s", 5.0, millions),
+    ]
 }
 
 /// Prints a table for each phase, and a line for each target.
@@ -242,11 +282,11 @@ pub(crate) fn size_table(rows: &[Row]) -> Table {
     ]);
     Phases::of(rows).grow.iter().fold(table, |table, row| {
         table.row([
-            row.members.into(),
+            row.size.members.into(),
             row.rate.into(),
-            row.expected_rate.into(),
-            row.filter_bits_per_member.into(),
-            row.memory_bits_per_member.into(),
+            row.size.expected_rate.into(),
+            row.size.filter_bits_per_member.into(),
+            row.size.memory_bits_per_member.into(),
             kib(row.rebuild_bytes),
             (row.puts_per_second / 1e3).into(),
             (row.gets_per_second / 1e3).into(),
@@ -280,25 +320,22 @@ fn latency_table(phases: &Phases<'_>) -> Table {
         "The control is a short computation by the thread that gets keys. Its latencies show what \
          the machine alone causes.",
     );
-    let rows = phases.grow.iter().map(|row| {
-        (
-            row.members.to_string(),
-            [row.put_p9999_us, row.put_p99999_us, row.put_max_us],
-            [row.get_p9999_us, row.get_p99999_us, row.get_max_us],
-            [row.control_p9999_us, row.control_p99999_us, row.control_max_us],
-        )
-    });
-    let total = phases.total.iter().map(|row| {
-        (
-            "all".to_owned(),
-            [row.put_p9999_us, row.put_p99999_us, row.put_max_us],
-            [row.get_p9999_us, row.get_p99999_us, row.get_max_us],
-            [row.control_p9999_us, row.control_p99999_us, row.control_max_us],
-        )
-    });
-    rows.chain(total).fold(table, |table, (members, puts, gets, control)| {
-        let numbers = puts.into_iter().chain(gets).chain(control).map(Cell::from);
-        table.row([members.into()].into_iter().chain(numbers))
+    let rows = phases.grow.iter().map(|row| (row.size.members.to_string(), row.latencies));
+    let total = phases.total.iter().map(|row| ("all".to_owned(), row.latencies));
+    rows.chain(total).fold(table, |table, (members, latencies)| {
+        let Latencies { puts, .. } = latencies;
+        table.row([
+            members.into(),
+            puts.p9999.into(),
+            puts.p99999.into(),
+            puts.max.into(),
+            latencies.get_p9999_us.into(),
+            latencies.get_p99999_us.into(),
+            latencies.get_max_us.into(),
+            latencies.control_p9999_us.into(),
+            latencies.control_p99999_us.into(),
+            latencies.control_max_us.into(),
+        ])
     })
 }
 
@@ -313,26 +350,33 @@ fn outrun_table(rows: &[&Outrun]) -> Table {
             Column::decimals("99.999 %", "µs", 1),
             Column::decimals("max", "µs", 1),
             Column::decimals("delayed", "calls", 0),
+            Column::decimals("stalled", "calls", 0),
             Column::decimals("failed", "calls", 0),
             Column::decimals("rebuilds", "", 0),
             Column::decimals("due at the end", "shards", 0),
             Column::percent("rate", 3),
+            Column::decimals("memory", "bits/member", 2),
         ])
-        .note("Each call puts 16 members. The rate is measured after all due shards were rebuilt.");
+        .note(
+            "Each call puts 16 members. The rate and the memory are measured after all due shards \
+             were rebuilt.",
+        );
     rows.iter().fold(table, |table, row| {
         table.row([
             row.puts.into(),
             row.writers.into(),
             row.background_share.into(),
             (row.puts_per_second / 1e3).into(),
-            row.put_p9999_us.into(),
-            row.put_p99999_us.into(),
-            row.put_max_us.into(),
+            row.latencies.p9999.into(),
+            row.latencies.p99999.into(),
+            row.latencies.max.into(),
             row.delayed_writes.into(),
+            row.stalled_writes.into(),
             row.failed_puts.into(),
             row.rebuilds.into(),
             row.shards_due.into(),
             row.rate.into(),
+            row.size.memory_bits_per_member.into(),
         ])
     })
 }
@@ -356,7 +400,7 @@ fn memory_table(phases: &Phases<'_>) -> Table {
             row.expected_rate.into(),
             row.filter_bits_per_member.into(),
             row.memory_bits_per_member.into(),
-            bits_beyond_base(row.memory_bytes, row.members).into(),
+            row.bits_beyond_base().into(),
         ])
     })
 }
@@ -376,11 +420,11 @@ pub(crate) fn shrink_table(rows: &[Row]) -> Table {
     ]);
     Phases::of(rows).shrink.iter().fold(table, |table, row| {
         table.row([
-            row.members.into(),
+            row.size.members.into(),
             row.rate.into(),
-            row.expected_rate.into(),
-            row.filter_bits_per_member.into(),
-            row.memory_bits_per_member.into(),
+            row.size.expected_rate.into(),
+            row.size.filter_bits_per_member.into(),
+            row.size.memory_bits_per_member.into(),
             (row.deletes_per_second / 1e3).into(),
             row.members_listed_per_delete.into(),
             row.rebuilds.into(),
@@ -402,13 +446,13 @@ fn planned_table(rows: &[&Planned]) -> Table {
     ]);
     rows.iter().fold(table, |table, row| {
         table.row([
-            row.members.into(),
+            row.size.members.into(),
             row.rate.into(),
-            row.expected_rate.into(),
-            row.filter_bits_per_member.into(),
-            row.memory_bits_per_member.into(),
-            u64::from(row.remainder_bits).into(),
-            u64::from(row.remainder_bits_of_plan).into(),
+            row.size.expected_rate.into(),
+            row.size.filter_bits_per_member.into(),
+            row.size.memory_bits_per_member.into(),
+            u64::from(row.remainders.remainder_bits).into(),
+            u64::from(row.remainders.remainder_bits_of_plan).into(),
             row.rebuilds.into(),
         ])
     })
@@ -488,30 +532,10 @@ fn recovery_table(phases: &Phases<'_>) -> Table {
     })
 }
 
-/// Returns the targets and their verdicts.
-pub(crate) fn target_table(rows: &[Row]) -> Table {
-    let table = Table::new("Targets").columns([
-        Column::text("target"),
-        Column::text("unit"),
-        Column::text("goal"),
-        Column::decimals("measured", "", 3),
-        Column::text("verdict"),
-    ]);
-    Phases::of(rows).targets.iter().fold(table, |table, row| {
-        let sign = if row.at_least { "at least" } else { "at most" };
-        table.row([
-            row.name.as_str().into(),
-            row.unit.into(),
-            format!("{sign} {}", row.goal).into(),
-            row.measured.into(),
-            row.verdict.word().into(),
-        ])
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::target::Judged;
 
     fn flooded(queries_per_member: u64, mistakes: u64, kept_mistakes: u64) -> Row {
         Row::Flood(Flood {
@@ -543,7 +567,7 @@ mod tests {
     #[test]
     fn targets_without_rows_are_reported_as_not_measured() {
         let targets = targets(&[]);
-        assert_eq!(targets.len(), 14);
+        assert_eq!(targets.len(), 18);
         for target in targets {
             assert_eq!(target.verdict, Judged::NotMeasured, "{}", target.name);
             assert!(target.line().ends_with(": not measured"));

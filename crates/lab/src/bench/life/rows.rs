@@ -1,5 +1,6 @@
 //! The rows of the result.
 
+use crate::bench::target::Target;
 use serde::Serialize;
 
 /// One row of the result.
@@ -19,45 +20,7 @@ pub(crate) enum Row {
     Target(Target),
 }
 
-/// A growing store at one size. Speeds, latencies and counts are those since the previous size.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Grow {
-    pub(crate) backend: &'static str,
-    pub(crate) members: u64,
-    /// Measured false-positive rate of absent keys that were not queried before.
-    pub(crate) rate: f64,
-    /// The false-positive rate that the store's statistics report.
-    pub(crate) expected_rate: f64,
-    pub(crate) filter_bits_per_member: f64,
-    /// All memory except the backend's, at rest.
-    pub(crate) memory_bits_per_member: f64,
-    pub(crate) memory_bytes: u64,
-    /// The highest memory use of rebuilds that was seen.
-    pub(crate) rebuild_bytes: u64,
-    pub(crate) puts_per_second: f64,
-    /// The number of gets per second by another thread at the same time.
-    pub(crate) gets_per_second: f64,
-    /// The number of members read to rebuild shards, per put.
-    pub(crate) members_listed_per_put: f64,
-    pub(crate) put_p9999_us: f64,
-    pub(crate) put_p99999_us: f64,
-    pub(crate) put_max_us: f64,
-    pub(crate) get_p9999_us: f64,
-    pub(crate) get_p99999_us: f64,
-    pub(crate) get_max_us: f64,
-    /// Latencies of a short computation by the reader, which show what the machine alone causes.
-    pub(crate) control_p9999_us: f64,
-    pub(crate) control_p99999_us: f64,
-    pub(crate) control_max_us: f64,
-    /// The number of puts that were delayed, because their shard was nearly full.
-    pub(crate) delayed_writes: u64,
-    /// The number of shards that were rebuilt.
-    pub(crate) rebuilds: u64,
-    /// The time after the last put until no shard was due or being rebuilt.
-    pub(crate) catch_up_ms: f64,
-}
-
-/// A growing or shrinking store at a size at which only the memory is measured.
+/// The members of a store, and its memory at rest.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Size {
     pub(crate) backend: &'static str,
@@ -70,10 +33,72 @@ pub(crate) struct Size {
     pub(crate) memory_bytes: u64,
 }
 
+/// The number of bits of a store's remainders.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Remainders {
+    /// The number of bits of the store's widest remainders.
+    pub(crate) remainder_bits: u32,
+    /// The number of remainder bits that `plan` computes for the requested rate.
+    pub(crate) remainder_bits_of_plan: u32,
+}
+
+/// The latencies of puts, or of calls that put several members, in microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct PutLatencies {
+    #[serde(rename = "put_p9999_us")]
+    pub(crate) p9999: f64,
+    #[serde(rename = "put_p99999_us")]
+    pub(crate) p99999: f64,
+    #[serde(rename = "put_max_us")]
+    pub(crate) max: f64,
+}
+
+/// The latencies of a writer and of a reader that run at the same time.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Latencies {
+    #[serde(flatten)]
+    pub(crate) puts: PutLatencies,
+    pub(crate) get_p9999_us: f64,
+    pub(crate) get_p99999_us: f64,
+    pub(crate) get_max_us: f64,
+    /// Latencies of a short computation by the reader, which show what the machine alone causes.
+    pub(crate) control_p9999_us: f64,
+    pub(crate) control_p99999_us: f64,
+    pub(crate) control_max_us: f64,
+}
+
+/// A growing store at one size. Speeds, latencies and counts are those since the previous size.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Grow {
+    #[serde(flatten)]
+    pub(crate) size: Size,
+    #[serde(flatten)]
+    pub(crate) remainders: Remainders,
+    /// Measured false-positive rate of absent keys that were not queried before.
+    pub(crate) rate: f64,
+    /// The highest memory use of rebuilds that was seen.
+    pub(crate) rebuild_bytes: u64,
+    pub(crate) puts_per_second: f64,
+    /// The number of gets per second by another thread at the same time.
+    pub(crate) gets_per_second: f64,
+    /// The number of members read to rebuild shards, per put.
+    pub(crate) members_listed_per_put: f64,
+    #[serde(flatten)]
+    pub(crate) latencies: Latencies,
+    /// The number of puts that were delayed, because their shard was nearly full.
+    pub(crate) delayed_writes: u64,
+    /// The number of shards that were rebuilt.
+    pub(crate) rebuilds: u64,
+    /// The time after the last put until no shard was due or being rebuilt.
+    pub(crate) catch_up_ms: f64,
+}
+
 /// A store whose writers are faster than its background work.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Outrun {
-    pub(crate) backend: &'static str,
+    /// The members and the memory after all due shards were rebuilt.
+    #[serde(flatten)]
+    pub(crate) size: Size,
     /// The share of one core for background work.
     pub(crate) background_share: f64,
     /// The number of threads that write.
@@ -84,13 +109,14 @@ pub(crate) struct Outrun {
     pub(crate) puts_per_call: u64,
     pub(crate) puts_per_second: f64,
     /// The latencies of calls of `put_many`.
-    pub(crate) put_p9999_us: f64,
-    pub(crate) put_p99999_us: f64,
-    pub(crate) put_max_us: f64,
+    #[serde(flatten)]
+    pub(crate) latencies: PutLatencies,
     /// The number of calls that returned an error.
     pub(crate) failed_puts: u64,
     /// The number of calls that were delayed, because their shard was nearly full.
     pub(crate) delayed_writes: u64,
+    /// The number of calls that waited for a rebuild, because their shard was full.
+    pub(crate) stalled_writes: u64,
     pub(crate) rebuilds: u64,
     pub(crate) failed_rebuilds: u64,
     /// The number of shards that were due after the last put.
@@ -107,30 +133,22 @@ pub(crate) struct GrowTotal {
     pub(crate) gets: u64,
     pub(crate) puts_per_second: f64,
     pub(crate) members_listed_per_put: f64,
-    pub(crate) put_p9999_us: f64,
-    pub(crate) put_p99999_us: f64,
-    pub(crate) put_max_us: f64,
-    pub(crate) get_p9999_us: f64,
-    pub(crate) get_p99999_us: f64,
-    pub(crate) get_max_us: f64,
-    /// Latencies of a short computation by the reader, which show what the machine alone causes.
-    pub(crate) control_p9999_us: f64,
-    pub(crate) control_p99999_us: f64,
-    pub(crate) control_max_us: f64,
+    #[serde(flatten)]
+    pub(crate) latencies: Latencies,
     pub(crate) delayed_writes: u64,
+    /// The number of puts that waited for a rebuild, because their shard was full.
+    pub(crate) stalled_writes: u64,
     pub(crate) rebuilds: u64,
 }
 
 /// A shrinking store at one size. Speeds and counts are those since the previous size.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Shrink {
-    pub(crate) backend: &'static str,
-    pub(crate) members: u64,
+    #[serde(flatten)]
+    pub(crate) size: Size,
+    #[serde(flatten)]
+    pub(crate) remainders: Remainders,
     pub(crate) rate: f64,
-    pub(crate) expected_rate: f64,
-    pub(crate) filter_bits_per_member: f64,
-    pub(crate) memory_bits_per_member: f64,
-    pub(crate) memory_bytes: u64,
     pub(crate) deletes_per_second: f64,
     /// The number of members read to rebuild shards, per delete.
     pub(crate) members_listed_per_delete: f64,
@@ -141,17 +159,11 @@ pub(crate) struct Shrink {
 /// A store that has as many members as it was planned for.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Planned {
-    pub(crate) backend: &'static str,
-    pub(crate) members: u64,
+    #[serde(flatten)]
+    pub(crate) size: Size,
+    #[serde(flatten)]
+    pub(crate) remainders: Remainders,
     pub(crate) rate: f64,
-    pub(crate) expected_rate: f64,
-    pub(crate) filter_bits_per_member: f64,
-    pub(crate) memory_bits_per_member: f64,
-    pub(crate) memory_bytes: u64,
-    /// The number of bits of the store's widest remainders.
-    pub(crate) remainder_bits: u32,
-    /// The number of remainder bits that `plan` computes for the requested rate.
-    pub(crate) remainder_bits_of_plan: u32,
     pub(crate) rebuilds: u64,
 }
 
@@ -205,34 +217,4 @@ pub(crate) struct Recovery {
     pub(crate) members_per_second: f64,
     /// The number of members that were read to build the filter.
     pub(crate) members_listed: u64,
-}
-
-/// A target, and whether it is met.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Target {
-    pub(crate) name: String,
-    pub(crate) unit: &'static str,
-    /// Whether the goal is a minimum. Otherwise it is a maximum.
-    pub(crate) at_least: bool,
-    pub(crate) goal: f64,
-    pub(crate) measured: Option<f64>,
-    pub(crate) verdict: Judged,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Judged {
-    Met,
-    Missed,
-    NotMeasured,
-}
-
-impl Judged {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Met => "met",
-            Self::Missed => "missed",
-            Self::NotMeasured => "not measured",
-        }
-    }
 }

@@ -105,8 +105,8 @@ pub(super) struct Subject {
     pub(super) place: Place,
 }
 
-/// The latencies of one writer and one reader that run at the same time, in nanoseconds.
-pub(super) struct Latencies {
+/// What one writer and one reader took that ran at the same time. Latencies are in nanoseconds.
+pub(super) struct Timings {
     pub(super) puts: Histogram<u64>,
     pub(super) gets: Histogram<u64>,
     /// The latencies of a short computation by the reader, which shows what the machine alone
@@ -120,7 +120,7 @@ pub(super) struct Latencies {
     pub(super) rebuild_bytes: u64,
 }
 
-impl Latencies {
+impl Timings {
     pub(super) fn new() -> Self {
         // Use histograms of a fixed size, because growing would disturb the measurement.
         let histogram = || {
@@ -231,7 +231,7 @@ impl Subject {
             }
             let is_calm = stats.shards_due == 0
                 && stats.rebuild_bytes == 0
-                && !self.backend.is_listing()
+                && !self.backend.is_scanning()
                 && rebuilds.replace(stats.rebuilds).is_none_or(|before| before == stats.rebuilds);
             if !is_calm {
                 calm = 0;
@@ -289,11 +289,11 @@ impl Subject {
         numbers: Range<u64>,
         strangers: &mut Strangers,
         on_put: impl Fn(u64),
-    ) -> Latencies {
+    ) -> Timings {
         /// The number of random numbers in the short computation. They take about as long as a get.
         const CONTROL: u32 = 256;
-        let mut seen = Latencies::new();
-        let Latencies { puts, gets, control, time, reading_time, rebuild_bytes } = &mut seen;
+        let mut seen = Timings::new();
+        let Timings { puts, gets, control, time, reading_time, rebuild_bytes } = &mut seen;
         let (members, is_done) = (AtomicU64::new(numbers.start), AtomicBool::new(false));
         let seed = numbers.start;
         thread::scope(|scope| {

@@ -2,6 +2,7 @@
 
 use super::super::measure;
 use super::setup::{Key, Kind, Setup, Size};
+use crate::bench::life::least_listings;
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -27,10 +28,40 @@ pub(crate) struct Run {
 pub(crate) struct Tally {
     /// Thousands of queries per second in each turn.
     pub(crate) kops: Vec<f64>,
+    pub(super) queries: u64,
+    /// The time of all turns, including the background work of our filter.
+    pub(super) time: Duration,
+    pub(super) skipped_repairs: u64,
+    /// The number of times that each shard was rebuilt.
+    pub(super) rebuilds: Vec<f64>,
+    /// The highest memory use after a turn, and the engine's part of it besides its cache.
+    pub(super) memory: Memory,
     pub(crate) gets: u64,
     pub(crate) scans: u64,
     /// The number of mistakes that were not made before, if known.
     pub(crate) distinct: Option<u64>,
+}
+
+impl Tally {
+    /// Returns the number of times that every shard was rotated. Nothing is written meanwhile, so
+    /// every rebuild is a rotation.
+    pub(super) fn least_rotations(&self) -> u64 {
+        least_listings(&vec![0.0; self.rebuilds.len()], &self.rebuilds)
+    }
+}
+
+/// All memory of a setup, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Memory {
+    pub(super) all: u64,
+    /// The part that the engine takes besides its block cache.
+    pub(super) engine: u64,
+}
+
+impl Memory {
+    fn of(setup: &Setup) -> Self {
+        Self { all: setup.memory_bytes(), engine: setup.engine_bytes() }
+    }
 }
 
 /// The cost of a turn of inserts.
@@ -44,16 +75,14 @@ pub(crate) struct Spent {
     pub(crate) cpu: f64,
     /// The load of our filter after the turn, if there is one.
     pub(crate) load: Option<f64>,
+    /// The memory after the turn.
+    pub(super) memory: Memory,
 }
 
 impl Run {
     /// Creates an empty store in a temporary directory, in `parent` if given.
     pub(crate) fn new(kind: Kind, size: &Size, parent: Option<&Path>) -> Self {
-        let directory = match parent {
-            Some(parent) => tempfile::tempdir_in(parent),
-            None => tempfile::tempdir(),
-        };
-        let directory = directory.expect("room for a directory");
+        let directory = temporary(parent);
         let engine = kind.engine(&directory.path().join(DATA), size);
         Self::over(engine, directory, kind, size)
     }
@@ -63,23 +92,35 @@ impl Run {
         Self { kind, directory, setup: Setup::over(engine, kind, size), mistakes: HashSet::new() }
     }
 
-    /// Copies the files while the store is open. The copy is what would remain if the process were
-    /// killed.
-    pub(crate) fn crash_image(&self) -> TempDir {
+    /// Copies the files while the store is open, to a temporary directory, in `parent` if given. The
+    /// copy is what would remain if the process were killed.
+    pub(crate) fn crash_image(&self, parent: Option<&Path>) -> TempDir {
         measure::settle();
-        let image = tempfile::tempdir().expect("room for a directory");
+        let image = temporary(parent);
         copy(&self.directory.path().join(DATA), &image.path().join(DATA)).expect("room for a copy");
         image
     }
 
-    /// Queries absent keys.
+    /// Queries absent keys, and finishes the background work that they cause.
     pub(crate) fn ask(&mut self, keys: &[Key], tally: &mut Tally) {
-        let scans = self.setup.scans();
+        let (scans, skipped) = (self.setup.scans(), self.setup.skipped_repairs());
+        let rebuilds = self.setup.rebuilds_of_shards();
         let start = Instant::now();
         for key in keys {
             assert!(!self.setup.contains(key), "the key is absent");
         }
-        tally.kops.push(thousands(keys.len(), start.elapsed()));
+        self.setup.drain();
+        let time = start.elapsed();
+        tally.kops.push(thousands(keys.len(), time));
+        tally.queries += keys.len() as u64;
+        tally.time += time;
+        tally.skipped_repairs += self.setup.skipped_repairs() - skipped;
+        tally.rebuilds.resize(rebuilds.len(), 0.0);
+        let after = self.setup.rebuilds_of_shards();
+        for ((total, after), before) in tally.rebuilds.iter_mut().zip(after).zip(rebuilds) {
+            *total += after - before;
+        }
+        tally.memory = tally.memory.max(Memory::of(&self.setup));
         tally.scans += self.setup.scans() - scans;
         let asked = self.setup.asked();
         tally.gets += asked.as_ref().map_or(keys.len(), Vec::len) as u64;
@@ -111,6 +152,11 @@ impl Run {
     }
 }
 
+/// Creates a temporary directory, in `parent` if given.
+fn temporary(parent: Option<&Path>) -> TempDir {
+    parent.map_or_else(tempfile::tempdir, tempfile::tempdir_in).expect("room for a directory")
+}
+
 /// Copies a directory.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
@@ -136,13 +182,14 @@ pub(crate) fn insert_in_turns(runs: &[Run], members: &[Key], turns: usize) -> Ve
             runs[index].setup.put(key);
         }
         runs[index].setup.drain();
-        let time = start.elapsed();
+        let (time, memory) = (start.elapsed(), Memory::of(&runs[index].setup));
         measure::settle();
         spent[index].push(Spent {
             count: turns[turn].len(),
             time,
             cpu: measure::process_cpu_nanoseconds() - start_cpu,
             load: runs[index].setup.load(),
+            memory,
         });
     }
     spent

@@ -1,6 +1,7 @@
 //! The setups: the engine alone, and the engine with our filter.
 
 use super::super::random::Random;
+use crate::bench::life::Counting;
 use std::ops::Bound::Included;
 use std::ops::Bound::Unbounded;
 use std::path::Path;
@@ -72,6 +73,11 @@ impl Kind {
         }
     }
 
+    /// Returns whether mistakes are repaired.
+    pub(crate) fn repairs(self) -> bool {
+        matches!(self, Self::Adaptive | Self::Split | Self::Forgetful)
+    }
+
     fn is_guarded(self) -> bool {
         !matches!(self, Self::Nothing | Self::Engine)
     }
@@ -79,7 +85,7 @@ impl Kind {
     fn store(self, size: &Size) -> OpenOptions {
         let layout = if self == Self::Split { Layout::Split } else { Layout::Merged };
         let mut options =
-            OpenOptions::new().capacity(size.pairs).repairs(self != Self::Plain).layout(layout);
+            OpenOptions::new().capacity(size.pairs).repairs(self.repairs()).layout(layout);
         if self == Self::Forgetful {
             options = options.mistakes_kept(1);
         }
@@ -133,11 +139,14 @@ pub(crate) fn drain<B: Backend>(store: &Store<B>) {
 /// A store with or without our filter.
 pub(crate) enum Setup {
     Bare {
-        backend: FjallBackend,
+        engine: Arc<FjallBackend>,
         cache_bytes: u64,
     },
     Guarded {
-        store: Box<Store<Observed<FjallBackend>>>,
+        store: Box<Store<Observed<Arc<Counting>>>>,
+        engine: Arc<FjallBackend>,
+        /// Counts how often each shard is rebuilt.
+        counting: Arc<Counting>,
         /// The keys that were looked up in the backend.
         asked: Arc<Mutex<Vec<Key>>>,
         cache_bytes: u64,
@@ -146,14 +155,15 @@ pub(crate) enum Setup {
 
 impl Setup {
     /// Opens a store. Our filter, if any, is built from the engine's data.
-    pub(crate) fn over(backend: FjallBackend, kind: Kind, size: &Size) -> Self {
-        let cache_bytes = kind.cache_bytes(size);
+    pub(crate) fn over(engine: FjallBackend, kind: Kind, size: &Size) -> Self {
+        let (engine, cache_bytes) = (Arc::new(engine), kind.cache_bytes(size));
         if !kind.is_guarded() {
-            return Setup::Bare { backend, cache_bytes };
+            return Setup::Bare { engine, cache_bytes };
         }
         let asked = Arc::new(Mutex::default());
         let noted: Arc<Mutex<Vec<Key>>> = Arc::clone(&asked);
-        let backend = Observed::new(backend, move |_, key| {
+        let counting = Arc::new(Counting::new(Arc::clone(&engine) as _));
+        let backend = Observed::new(Arc::clone(&counting), move |_, key| {
             // The last bytes are the key. In the merged layout, a part of the hash precedes it.
             if let Some(&key) = key.last_chunk() {
                 noted.lock().expect("no panic").push(key);
@@ -162,15 +172,29 @@ impl Setup {
         let store = kind.store(size).open_with(backend, None);
         let mut store: Store<_> = store.expect("a store");
         store.wait_until_ready().expect("a backend that can be read");
-        Setup::Guarded { store: Box::new(store), asked, cache_bytes }
+        counting.set_shards(store.stats().shards);
+        Setup::Guarded { store: Box::new(store), engine, counting, asked, cache_bytes }
+    }
+
+    fn engine(&self) -> &FjallBackend {
+        match self {
+            Setup::Bare { engine, .. } | Setup::Guarded { engine, .. } => engine,
+        }
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        match self {
+            Setup::Bare { .. } => None,
+            Setup::Guarded { store, .. } => Some(store.stats()),
+        }
     }
 
     pub(crate) fn put(&self, key: &Key) {
         match self {
-            Setup::Bare { backend, .. } => {
+            Setup::Bare { engine, .. } => {
                 let mut batch = Batch::new();
                 batch.insert(Keyspace::Keys, key, key);
-                backend.write(&batch, Durability::Buffered).expect("room on the disk");
+                engine.write(&batch, Durability::Buffered).expect("room on the disk");
             }
             Setup::Guarded { store, .. } => store.put(key, key).expect("room on the disk"),
         }
@@ -178,8 +202,8 @@ impl Setup {
 
     pub(crate) fn contains(&self, key: &Key) -> bool {
         match self {
-            Setup::Bare { backend, .. } => {
-                backend.get(Keyspace::Keys, key).expect("a disk that can be read").is_some()
+            Setup::Bare { engine, .. } => {
+                engine.get(Keyspace::Keys, key).expect("a disk that can be read").is_some()
             }
             Setup::Guarded { store, .. } => store.contains(key).expect("a disk that can be read"),
         }
@@ -190,8 +214,8 @@ impl Setup {
     pub(crate) fn count_from(&self, start: &Key, most: usize) -> Option<usize> {
         let bounds: Bounds<'_> = (Included(start), Unbounded);
         match self {
-            Setup::Bare { backend, .. } => {
-                let pairs = backend.range(Keyspace::Keys, bounds).take(most);
+            Setup::Bare { engine, .. } => {
+                let pairs = engine.range(Keyspace::Keys, bounds).take(most);
                 Some(pairs.inspect(|pair| assert!(pair.is_ok(), "a disk that can be read")).count())
             }
             Setup::Guarded { store, .. } => {
@@ -206,34 +230,42 @@ impl Setup {
 
     /// Returns the load of our filter, if there is one.
     pub(crate) fn load(&self) -> Option<f64> {
-        match self {
-            Setup::Bare { .. } => None,
-            Setup::Guarded { store, .. } => Some(store.stats().load),
-        }
+        self.stats().map(|stats| stats.load)
     }
 
     pub(crate) fn scans(&self) -> u64 {
-        match self {
-            Setup::Bare { .. } => 0,
-            Setup::Guarded { store, .. } => store.stats().backend_scans,
-        }
+        self.stats().map_or(0, |stats| stats.backend_scans)
     }
 
     /// Returns the number of members of our filter, if there is one.
     pub(crate) fn members(&self) -> Option<u64> {
+        self.stats().map(|stats| stats.members)
+    }
+
+    /// Returns the number of repairs that were not made.
+    pub(crate) fn skipped_repairs(&self) -> u64 {
+        self.stats().map_or(0, |stats| stats.repairs_skipped)
+    }
+
+    /// Returns how often each shard of our filter was rebuilt, if there is one.
+    pub(crate) fn rebuilds_of_shards(&self) -> Vec<f64> {
         match self {
-            Setup::Bare { .. } => None,
-            Setup::Guarded { store, .. } => Some(store.stats().members),
+            Setup::Bare { .. } => Vec::new(),
+            Setup::Guarded { counting, .. } => counting.listings_of_shards(),
         }
     }
 
-    /// Returns the memory of our store plus that of the block cache, in bytes. The engine's own
-    /// filters need more memory, because the engine pins the filters of its latest tables.
+    /// Returns the memory of the engine besides its block cache, in bytes: memtables, and the
+    /// filters and indexes of tables that the engine keeps in memory.
+    pub(crate) fn engine_bytes(&self) -> u64 {
+        self.engine().engine_memory_bytes()
+    }
+
+    /// Returns all memory of our store, the block cache and the rest of the engine, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        match self {
-            Setup::Bare { cache_bytes, .. } => *cache_bytes,
-            Setup::Guarded { store, cache_bytes, .. } => store.stats().memory() + cache_bytes,
-        }
+        let (Setup::Bare { cache_bytes, .. } | Setup::Guarded { cache_bytes, .. }) = self;
+        let store = self.stats().map_or(0, |stats| stats.memory());
+        store + cache_bytes + self.engine_bytes()
     }
 
     /// Returns and resets the keys that were looked up in the backend, if known.
@@ -256,7 +288,7 @@ impl Setup {
     /// Writes what the engine has in memory to its tables.
     pub(crate) fn flush(&self) {
         match self {
-            Setup::Bare { backend, .. } => backend.flush().expect("room on the disk"),
+            Setup::Bare { engine, .. } => engine.flush().expect("room on the disk"),
             Setup::Guarded { store, .. } => store.flush().expect("room on the disk"),
         }
     }
@@ -264,7 +296,7 @@ impl Setup {
     /// Compacts the store, so that no background work is left.
     pub(crate) fn compact(&self) {
         match self {
-            Setup::Bare { backend, .. } => backend.compact().expect("room on the disk"),
+            Setup::Bare { engine, .. } => engine.compact().expect("room on the disk"),
             Setup::Guarded { store, .. } => store.compact().expect("room on the disk"),
         }
     }

@@ -10,12 +10,12 @@
 //! rebuild lists the members of one shard.
 
 use super::super::random::Random;
-use super::report::{median, verdict};
+use super::report::{mebibytes, median, of_repairs, show_rows};
 use super::run::thousands;
 use super::setup::{Key, drain, key};
-use super::{DATA, in_turns};
-use crate::bench::life::Counting;
-use crate::output::{print, print_rows};
+use super::{DATA, PATIENCE, in_turns};
+use crate::bench::life::{Counting, least_listings};
+use crate::bench::target::Target;
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,18 +29,8 @@ use twiceshy_store::{
     RedbOptions, Store,
 };
 
-/// The duration of a turn, without the wait at its end.
+/// The maximum duration of a turn, without the wait at its end.
 const TURN: Duration = Duration::from_secs(1);
-
-/// The maximum number of turns, as a multiple of the requested number. Turns beyond that number end
-/// when all shards were rotated.
-const PATIENCE: usize = 10;
-
-/// The minimum number of seconds after which the goals are meaningful.
-const LEAST_SECONDS: f64 = 10.0;
-
-/// The largest share of mistakes whose repair may be skipped.
-const MOST_SKIPPED: f64 = 0.01;
 
 /// A backend, and how its writes are made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,16 +61,24 @@ impl Engine {
         }
     }
 
-    fn open(self, directory: &Path) -> Arc<dyn Backend> {
+    /// Opens the backend. Also returns a function for the memory of the engine.
+    fn open(self, directory: &Path) -> (Arc<dyn Backend>, EngineBytes) {
         let data = directory.join(DATA);
         let expected = "a directory of its own";
         match self {
-            Self::Memory => Arc::new(MemoryBackend::new()),
+            Self::Memory => (Arc::new(MemoryBackend::new()), Box::new(|| 0)),
             Self::Fjall | Self::SyncedFjall => {
-                Arc::new(FjallBackend::open(data, FjallOptions::default()).expect(expected))
+                let options = FjallOptions::default();
+                let cache_bytes = options.cache_bytes;
+                let backend = Arc::new(FjallBackend::open(data, options).expect(expected));
+                let engine = Arc::clone(&backend);
+                (backend, Box::new(move || cache_bytes + engine.engine_memory_bytes()))
             }
             Self::Redb => {
-                Arc::new(RedbBackend::open(data, RedbOptions::default()).expect(expected))
+                let options = RedbOptions::default();
+                let cache_bytes = options.cache_bytes as u64;
+                let backend = RedbBackend::open(data, options).expect(expected);
+                (Arc::new(backend), Box::new(move || cache_bytes))
             }
         }
     }
@@ -90,10 +88,14 @@ impl Engine {
     }
 }
 
+/// Returns the memory of the engine, excluding data that is only in memory, in bytes.
+type EngineBytes = Box<dyn Fn() -> u64>;
+
 /// A store with all pairs.
 struct Contestant {
     store: Store<Arc<Counting>>,
     backend: Arc<Counting>,
+    engine_bytes: EngineBytes,
     /// The number of the next absent key.
     next: u64,
     /// This is the last field, so that the files are removed last.
@@ -106,7 +108,8 @@ impl Contestant {
         let directory = directory.expect("room for a directory");
         let options =
             OpenOptions::new().capacity(pairs).repairs(repairs).durability(engine.durability());
-        let backend = Arc::new(Counting::new(engine.open(directory.path())));
+        let (backend, engine_bytes) = engine.open(directory.path());
+        let backend = Arc::new(Counting::new(backend));
         let store = options.open_with(Arc::clone(&backend), None);
         let mut store: Store<Arc<Counting>> = store.expect("a store");
         backend.set_shards(store.stats().shards);
@@ -115,16 +118,16 @@ impl Contestant {
         store.import(members.map(|key| (key, key))).expect("room on the disk");
         store.compact().expect("room on the disk");
         drain(&store);
-        Self { store, backend, next: 0, _directory: directory }
+        Self { store, backend, engine_bytes, next: 0, _directory: directory }
     }
 
-    /// Asks for absent keys with some threads, and waits for the background work. Returns thousands
-    /// of queries per second.
-    fn turn(&mut self, threads: usize) -> f64 {
+    /// Asks for absent keys with some threads for a while, and waits for the background work.
+    /// Returns thousands of queries per second, and the duration in seconds.
+    fn turn(&mut self, threads: usize, least: Duration) -> (f64, f64) {
         let (store, first, start) = (&self.store, self.next, Instant::now());
         let ask = |thread: u64| {
             let mut asked = 0;
-            while start.elapsed() < TURN {
+            while start.elapsed() < least {
                 for number in asked..asked + 1024 {
                     let key = stranger(thread << 40 | (first + number));
                     assert!(!store.contains(&key).expect("a disk that can be read"));
@@ -140,7 +143,8 @@ impl Contestant {
         });
         drain(store);
         self.next += asked.iter().max().expect("a thread");
-        thousands(asked.iter().sum::<u64>() as usize, start.elapsed())
+        let time = start.elapsed();
+        (thousands(asked.iter().sum::<u64>() as usize, time), time.as_secs_f64())
     }
 }
 
@@ -160,8 +164,8 @@ pub(super) struct Row {
     threads: usize,
     /// The cores that read: `one`, so that the others are free for background work, or `all`.
     cores: &'static str,
-    /// Duration of all turns of each contestant, in seconds.
-    seconds: usize,
+    /// Duration of all turns of a contestant, in seconds: of the faster one.
+    seconds: f64,
     /// Thousands of queries per second with repairs, in the median turn.
     kops: f64,
     /// Thousands of queries per second without repairs, in the median turn.
@@ -174,13 +178,16 @@ pub(super) struct Row {
     /// Number of rotations of the shard that was rotated least often.
     least_rotations: u64,
     rotations_per_shard: f64,
-    /// All memory of the store, excluding the engine.
+    /// The most memory of the store after a turn, excluding the engine.
     memory_bytes: u64,
     plain_memory_bytes: u64,
+    /// The most memory of the engine after a turn, including its cache.
+    engine_bytes: u64,
+    plain_engine_bytes: u64,
 }
 
 /// Measures one engine, with one thread and with all cores.
-fn measure(engine: Engine, pairs: usize, seconds: usize, parent: Option<&Path>) -> Vec<Row> {
+fn measure(engine: Engine, pairs: usize, seconds: f64, parent: Option<&Path>) -> Vec<Row> {
     let cores = thread::available_parallelism().map_or(2, usize::from);
     let mut contestants =
         [true, false].map(|repairs| Contestant::new(engine, repairs, pairs, parent));
@@ -188,17 +195,23 @@ fn measure(engine: Engine, pairs: usize, seconds: usize, parent: Option<&Path>) 
         let before = contestants[0].store.stats();
         let listed = contestants[0].backend.listings_of_shards();
         let mut speeds = [Vec::new(), Vec::new()];
+        let (mut times, mut memory, mut engines) = ([0.0; 2], [0; 2], [0; 2]);
         let mut least_rotations = 0;
-        for (one, turn) in in_turns(2, seconds * PATIENCE) {
-            if turn >= seconds && least_rotations > 0 && speeds[0].len() == speeds[1].len() {
+        let one_turn = TURN.min(Duration::from_secs_f64(seconds));
+        let turns = (seconds / one_turn.as_secs_f64()).ceil() as usize;
+        for (one, turn) in in_turns(2, turns * PATIENCE) {
+            if turn >= turns && least_rotations > 0 && speeds[0].len() == speeds[1].len() {
                 break;
             }
-            speeds[one].push(contestants[one].turn(threads));
+            let contestant = &mut contestants[one];
+            let (speed, time) = contestant.turn(threads, one_turn);
+            speeds[one].push(speed);
+            times[one] += time;
+            memory[one] = memory[one].max(contestant.store.stats().memory());
+            engines[one] = engines[one].max((contestant.engine_bytes)());
             let now = contestants[0].backend.listings_of_shards();
-            let rotations = now.iter().zip(&listed).map(|(now, before)| now - before);
-            least_rotations = rotations.min().expect("a shard");
+            least_rotations = least_listings(&listed, &now);
         }
-        let seconds = speeds[0].len();
         let after = contestants[0].store.stats();
         let ratios = speeds[0].iter().zip(&speeds[1]).map(|(adapting, plain)| adapting / plain);
         let ratio = median(ratios.collect());
@@ -208,7 +221,7 @@ fn measure(engine: Engine, pairs: usize, seconds: usize, parent: Option<&Path>) 
             op: "uniform",
             threads,
             cores,
-            seconds,
+            seconds: times[0].min(times[1]),
             kops,
             plain_kops,
             ratio,
@@ -217,8 +230,10 @@ fn measure(engine: Engine, pairs: usize, seconds: usize, parent: Option<&Path>) 
             skipped_repairs: after.repairs_skipped - before.repairs_skipped,
             least_rotations,
             rotations_per_shard: (after.rotations - before.rotations) as f64 / after.shards as f64,
-            memory_bytes: after.memory(),
-            plain_memory_bytes: contestants[1].store.stats().memory(),
+            memory_bytes: memory[0],
+            plain_memory_bytes: memory[1],
+            engine_bytes: engines[0],
+            plain_engine_bytes: engines[1],
         }
     };
     // With one reader, one core is free for background work.
@@ -228,68 +243,53 @@ fn measure(engine: Engine, pairs: usize, seconds: usize, parent: Option<&Path>) 
 /// Measures all engines, and prints the results.
 pub(super) fn run(
     pairs: usize,
-    seconds: usize,
+    seconds: f64,
     parent: Option<&Path>,
     json: bool,
 ) -> Result<(), ExitCode> {
     let engines = Engine::ALL.into_iter();
     let rows: Vec<Row> =
         engines.flat_map(|engine| measure(engine, pairs, seconds, parent)).collect();
-    print_rows(&rows, json, table)?;
-    if json {
-        return Ok(());
-    }
-    print("")?;
-    goals(&rows).into_iter().try_for_each(print)
+    show_rows(&rows, &targets(&rows), json, table)
 }
 
-/// Returns a line for each goal. `rows` has two rows per engine: one with a single reading core,
+/// Compares rows with the goals. `rows` has two rows per engine: one with a single reading core,
 /// and one with all cores reading.
-fn goals(rows: &[Row]) -> Vec<String> {
-    let mut lines = Vec::new();
+fn targets(rows: &[Row]) -> Vec<Target> {
+    let mut targets = Vec::new();
     for (engine, rows) in Engine::ALL.into_iter().zip(rows.chunks(2)) {
         for (row, wanted) in rows.iter().zip([0.95, engine.wanted_with_all_cores()]) {
-            let name = |what: &str| format!("{}, {} threads: {what}", row.setup, row.threads);
-            let skipped = row.skipped_repairs as f64 / (row.mistakes as f64).max(1.0);
-            lines.extend([
-                at_least(&name("repairs / none"), wanted, row.ratio),
-                at_most(&name("skipped repairs / mistakes"), MOST_SKIPPED, skipped),
-                at_least(&name("fewest rotations of a shard"), 1.0, row.least_rotations as f64),
-                at_least(&name("seconds"), LEAST_SECONDS, row.seconds as f64),
-            ]);
+            let reads = if row.cores == "one" { "one core reads" } else { "all cores read" };
+            let name = format!("uniform, {}, {reads}", row.setup);
+            let ratio =
+                Target::at_least(format!("{name}: repairs / none"), "", wanted, Some(row.ratio));
+            targets.push(ratio.measured_for(row.seconds));
+            targets.extend(of_repairs(
+                &name,
+                row.seconds,
+                row.skipped_repairs,
+                row.mistakes,
+                row.least_rotations,
+            ));
         }
     }
-    let one_thread = |engine: Engine| {
-        let is_it = |row: &&Row| row.setup == engine.name() && row.cores == "one";
-        rows.iter().find(is_it).map(|row| row.kops)
-    };
+    let one_thread =
+        |engine: Engine| rows.iter().find(|row| row.setup == engine.name() && row.cores == "one");
     for engine in [Engine::SyncedFjall, Engine::Redb] {
         if let (Some(one), Some(fjall)) = (one_thread(engine), one_thread(Engine::Fjall)) {
-            let what = format!("{} / fjall, 1 thread", engine.name());
-            lines.push(at_least(&what, 0.9, one / fjall));
+            let name = format!("uniform, {} / fjall, one core reads", engine.name());
+            let target = Target::at_least(name, "", 0.9, Some(one.kops / fjall.kops));
+            targets.push(target.measured_for(one.seconds.min(fjall.seconds)));
         }
     }
-    lines
-}
-
-fn at_least(what: &str, wanted: f64, measured: f64) -> String {
-    line(what, "at least", wanted, measured, measured >= wanted)
-}
-
-fn at_most(what: &str, wanted: f64, measured: f64) -> String {
-    line(what, "at most", wanted, measured, measured <= wanted)
-}
-
-fn line(what: &str, sign: &str, wanted: f64, measured: f64, is_met: bool) -> String {
-    let verdict = verdict(is_met);
-    format!("{what:<48} goal {sign} {wanted:.2}, measured {measured:.3}: {verdict}")
+    targets
 }
 
 fn table(rows: &[Row]) -> Table {
     let columns = [
         Column::text("setup"),
         Column::decimals("threads", "", 0),
-        Column::decimals("seconds", "", 0),
+        Column::decimals("seconds", "", 1),
         Column::decimals("k/s", "", 0),
         Column::decimals("no repairs", "", 0),
         Column::decimals("ratio", "", 3),
@@ -300,12 +300,14 @@ fn table(rows: &[Row]) -> Table {
         Column::decimals("rotations", "per shard", 1),
         Column::decimals("memory", "MiB", 2),
         Column::decimals("no repairs", "MiB", 2),
+        Column::decimals("engine", "MiB", 2),
+        Column::decimals("no repairs", "MiB", 2),
     ];
     rows.iter().fold(Table::default().columns(columns), |table, row| {
         table.row([
             row.setup.into(),
             (row.threads as u64).into(),
-            (row.seconds as u64).into(),
+            row.seconds.into(),
             row.kops.into(),
             row.plain_kops.into(),
             row.ratio.into(),
@@ -314,8 +316,10 @@ fn table(rows: &[Row]) -> Table {
             row.skipped_repairs.into(),
             row.least_rotations.into(),
             row.rotations_per_shard.into(),
-            (row.memory_bytes as f64 / f64::from(1 << 20)).into(),
-            (row.plain_memory_bytes as f64 / f64::from(1 << 20)).into(),
+            mebibytes(row.memory_bytes),
+            mebibytes(row.plain_memory_bytes),
+            mebibytes(row.engine_bytes),
+            mebibytes(row.plain_engine_bytes),
         ])
     })
 }
@@ -323,16 +327,19 @@ fn table(rows: &[Row]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::target::Judged;
 
     #[test]
     fn every_engine_repairs_mistakes_and_rotates_remainders() {
         for engine in Engine::ALL {
-            let rows = measure(engine, 2000, 1, None);
+            let rows = measure(engine, 2000, 0.5, None);
             assert_eq!(rows.len(), 2);
             for row in rows {
                 assert!(row.kops > 0.0 && row.plain_kops > 0.0 && row.repairs > 0, "{engine:?}");
                 assert!(row.mistakes >= row.repairs + row.skipped_repairs);
-                assert!(row.least_rotations > 0 || row.seconds == PATIENCE, "{engine:?}");
+                let is_patient = row.seconds >= 0.5 * PATIENCE as f64;
+                assert!(row.least_rotations > 0 || is_patient, "{engine:?}");
+                assert_eq!(row.engine_bytes > 0, engine != Engine::Memory, "{engine:?}");
             }
         }
     }
@@ -343,7 +350,7 @@ mod tests {
             op: "uniform",
             threads: 1,
             cores,
-            seconds: 10,
+            seconds: 10.0,
             kops: 1000.0,
             plain_kops: 1000.0,
             ratio,
@@ -354,18 +361,24 @@ mod tests {
             rotations_per_shard: 2.0,
             memory_bytes: 1,
             plain_memory_bytes: 1,
+            engine_bytes: 1,
+            plain_engine_bytes: 1,
         }
     }
 
+    fn verdicts(rows: &[Row]) -> Vec<Judged> {
+        targets(rows).iter().map(|target| target.verdict).collect()
+    }
+
     #[test]
-    fn goals_are_set_for_speed_and_rotations_and_skipped_repairs() {
-        let verdicts = |rows: &[Row]| -> Vec<bool> {
-            goals(rows).iter().map(|line| line.ends_with(": met")).collect()
-        };
+    fn targets_are_set_for_speed_and_rotations_and_skipped_repairs() {
+        use Judged::{Met, Missed, TooShort};
         let rows = [row("one", 0.95, 10, 1), row("all", 0.9, 0, 1)];
-        assert_eq!(verdicts(&rows), [true; 8]);
+        assert_eq!(verdicts(&rows), [Met; 6]);
         let rows = [row("one", 0.94, 11, 0), row("all", 0.89, 0, 1)];
-        assert_eq!(verdicts(&rows), [false, false, false, true, false, true, true, true]);
+        assert_eq!(verdicts(&rows), [Missed, Missed, Missed, Missed, Met, Met]);
+        let rows = rows.map(|row| Row { seconds: 9.0, ..row });
+        assert_eq!(verdicts(&rows), [TooShort; 6]);
     }
 
     #[test]
@@ -375,9 +388,10 @@ mod tests {
             let row = |cores| Row { setup: engine.name(), kops, ..row(cores, 1.0, 0, 1) };
             [row("one"), row("all")]
         });
-        let lines = goals(&rows.collect::<Vec<_>>());
-        let [.., synced, redb] = &lines[..] else { panic!("{lines:?}") };
-        assert!(synced.starts_with("synced fjall / fjall") && synced.ends_with("met"), "{synced}");
-        assert!(redb.starts_with("redb / fjall") && redb.ends_with("missed"), "{redb}");
+        let targets = targets(&rows.collect::<Vec<_>>());
+        let [.., synced, redb] = &targets[..] else { panic!("{targets:?}") };
+        assert!(synced.name.starts_with("uniform, synced fjall / fjall"), "{synced:?}");
+        assert!(redb.name.starts_with("uniform, redb / fjall"), "{redb:?}");
+        assert_eq!([synced.verdict, redb.verdict], [Judged::Met, Judged::Missed]);
     }
 }
