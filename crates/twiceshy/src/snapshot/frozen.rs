@@ -171,7 +171,7 @@ impl<F: InPlace> InMemory for Frozen<F> {
     ) -> Result<(Self, Option<Secret>), SnapshotError> {
         let header = Header::read::<F>(source.bytes())?;
         let lines = header.lines_in(&source)?;
-        let secret = header.secret(secret, source.bytes())?;
+        let secret = header.mark.secret(secret, source.bytes())?;
         let mut filter = header.assemble::<F>(lines, secret.clone())?;
         filter.limit_lookups();
         Ok((Self { filter, header, source }, secret))

@@ -101,7 +101,7 @@
 //!
 //! | byte | size | Bloom | lists |
 //! | ---: | ---: | --- | --- |
-//! | 0 | 8 | "\x89TWSHB\r\n" | "\x89TWSHD\r\n" |
+//! | 0 | 8 | "\x89TWSHB\r\n" | "\x89TWSHM\r\n" |
 //! | 16 | 8 | hashes in the last level | |
 //! | 24 | 4 | levels, without the last one: 1 to 16 | |
 //! | 40 | 8 | members | yes-list keys |
@@ -115,25 +115,28 @@
 //! and the members that were written, in 8 bytes each, and then the two keys of its hash functions,
 //! in 16 bytes each. The filter of a list is not saved. It is built when the lists are read.
 //!
-//! **Concurrent filters.** A header line, the snapshots of all shards in hash order, and a footer
-//! line. A shard stores hashes without their first log₂(shards) bits: `hash << log₂(shards)`. The
-//! snapshot contains neither the secret nor its mark.
+//! **Concurrent filters.** A header line, a secret section if there is one, the snapshots of all
+//! shards in hash order, and a footer line. A shard stores hashes without their first log₂(shards)
+//! bits: `hash << log₂(shards)`.
 //!
 //! | byte | size | |
 //! | ---: | ---: | --- |
 //! | 0 | 8 | magic: "\x89TWSHC\r\n" for quotient filters, "\x89TWSHt\r\n" for telescoping filters, "\x89TWSHe\r\n" for extension filters, "\x89TWSHp\r\n" for plain quotient filters |
 //! | 8 | 4 | version: 1 |
-//! | 12 | 4 | flags: 0 |
+//! | 12 | 4 | flags: bit 0 is set if a secret section follows the header |
 //! | 16 | 4 | shards: a power of two, at most 4096 |
 //! | 20 | 4 | hash scheme of every shard, as above |
+//! | 24 | 8 | mark of the secret, as above |
+//! | 32 | 4 | checksum of the secret section, or 0 |
 //! | 60 | 4 | checksum of bytes 0 to 59 |
-//! | 64 | | the shards' snapshots, without secret sections and without marks |
+//! | 64 | 64 | secret section, if present, as above |
+//! | 64 or 128 | | the shards' snapshots, without secret sections and without marks |
 //! | *m* | 8 | size of the whole snapshot in bytes, *m* + 64 |
 //! | *m* + 8 | 4 | checksum of the header checksums of all shards, in order: it proves that they were saved together |
 //! | *m* + 60 | 4 | checksum of the 60 bytes before |
 //!
-//! The shards of a quotient filter have the same bits per value and the same load at which they
-//! double. Otherwise, shards may differ, also in their remainders.
+//! The shards of a quotient filter have the same bits per value. Otherwise, shards may differ, also
+//! in their remainders and the load at which they double.
 
 mod describe;
 mod error;
@@ -153,8 +156,10 @@ pub use crate::bits::map::MappedFile;
 pub(crate) use describe::Describe;
 pub use error::SnapshotError;
 pub use frozen::Frozen;
+pub(crate) use kind::Kind;
+pub(crate) use sections::SecretRecord;
 pub(crate) use shards::{ShardCopy, read_shards, write_shards};
-pub(crate) use stream::{Input, Stream};
+pub(crate) use stream::{Input, Table};
 pub use verbs::{KeyedSnapshot, SecretMode, Snapshot};
 
 #[cfg(doc)]

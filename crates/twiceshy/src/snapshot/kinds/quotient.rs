@@ -69,9 +69,6 @@ impl Describe for QuotientFilter {
         if shard.bits[2] != first.bits[2] {
             return Err(bad_header("its values are not as wide as those of the first shard"));
         }
-        if shard.extra != first.extra {
-            return Err(bad_header("it grows at a different load than the first shard"));
-        }
         Ok(())
     }
 }
