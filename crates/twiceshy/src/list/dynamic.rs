@@ -86,14 +86,18 @@ impl YesNoList {
         Ok(Self { filter, yes, no, size, most, fitted: 0, repairs: 0 })
     }
 
-    /// Returns a list with these keys, for a given rate.
+    /// Returns a list with these keys, [planned](Self::planned) for these numbers of keys and this
+    /// rate.
     pub(crate) fn from_lists(
         yes: OrderedHashes,
         no: OrderedHashes,
+        planned: [usize; 2],
         rate: f64,
         repairs: u64,
     ) -> Result<Self, ListError> {
-        let empty = Self::builder().false_positive_rate(rate).build()?;
+        let [capacity, no_capacity] = planned;
+        let builder = Self::builder().capacity(capacity).no_capacity(no_capacity);
+        let empty = builder.false_positive_rate(rate).build()?;
         let mut list = Self { yes, no, repairs, ..empty };
         list.build_filter()?;
         Ok(list)
@@ -102,6 +106,11 @@ impl YesNoList {
     /// Builds the filter for the first time.
     fn build_filter(&mut self) -> Result<(), ListError> {
         self.replace(self.size.at_least(self.yes.len(), self.no.len()).parameters()?)
+    }
+
+    /// Returns the numbers of yes-list keys and of no-list keys that the filter is planned for.
+    pub(crate) fn planned(&self) -> [usize; 2] {
+        [self.size.yes, self.size.no]
     }
 
     /// Returns the rate that was requested.

@@ -12,6 +12,7 @@ use crate::hash::Remainders;
 use core::array::from_fn;
 use core::fmt::Display;
 use core::ops::RangeInclusive;
+use std::borrow::Cow;
 use std::io::Write;
 
 /// Size of a header in bytes.
@@ -41,8 +42,8 @@ pub(crate) trait Describe: Sized {
     /// Returns the fields that describe the filter.
     fn fields(&self) -> Fields;
 
-    /// Returns the lines of the table.
-    fn lines(&self) -> &Lines;
+    /// Returns the lines of the table. A filter of several parts packs them into new lines.
+    fn lines(&self) -> Result<Cow<'_, Lines>, SnapshotError>;
 
     /// Reads the [fields](Self::fields) of a header, and checks everything that can be checked
     /// without the table, for example the number of lines.

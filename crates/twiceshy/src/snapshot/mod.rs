@@ -102,13 +102,13 @@
 //! | byte | size | Bloom | lists |
 //! | ---: | ---: | --- | --- |
 //! | 0 | 8 | "\x89TWSHB\r\n" | "\x89TWSHM\r\n" |
-//! | 16 | 8 | hashes in the last level | |
+//! | 16 | 8 | hashes in the last level | planned yes-list keys, at most 2^24 |
 //! | 24 | 4 | levels, without the last one: 1 to 16 | |
 //! | 40 | 8 | members | yes-list keys |
 //! | 48 | 8 | upper bound on the number of ghosts | no-list keys |
 //! | 56 | 8 | removed members whose space only a rebuild can free | repairs |
 //! | 64 | 8 | repairs | the requested rate, a 64-bit floating-point number |
-//! | 88 | 8 | planned repairs | |
+//! | 88 | 8 | planned repairs | planned no-list keys, at most 2^24 |
 //! | table | | the snapshot of the quotient filter that holds the dead cells (`src/bloom/dead.rs`); for each level, one line and its bits (`src/bloom/level.rs`); the hashes of the last level, in order | the hashes of the yes-list keys, and then those of the no-list keys, both in order |
 //!
 //! The line of a level has the cells per function, the functions, the members that it has room for,

@@ -19,8 +19,9 @@ pub(crate) struct ShardCopy {
 
 impl ShardCopy {
     pub(crate) fn of(shard: &impl Describe) -> Result<Self, SnapshotError> {
-        let bytes = (shard.lines().len() * LINE) as u64;
-        let lines = shard.lines().copied().ok_or(SnapshotError::Memory { bytes })?;
+        let lines = shard.lines()?;
+        let bytes = (lines.len() * LINE) as u64;
+        let lines = lines.copied().ok_or(SnapshotError::Memory { bytes })?;
         Ok(Self { fields: shard.fields(), lines })
     }
 }

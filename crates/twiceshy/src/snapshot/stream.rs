@@ -55,8 +55,8 @@ impl<F: Describe> Table for F {
         secret: SecretRecord<'_>,
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError> {
-        let header = Header::new::<F>(self.fields(), self.lines(), secret);
-        header.write(self.lines(), secret, writer)
+        let lines = self.lines()?;
+        Header::new::<F>(self.fields(), &lines, secret).write(&lines, secret, writer)
     }
 
     fn read_table(

@@ -7,8 +7,8 @@ use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, bad_header};
 use crate::snapshot::frozen::InPlace;
 use crate::snapshot::kind::Kind;
-use crate::traits::forward;
 use crate::{QuotientFilter, quotient::Parameters};
+use std::borrow::Cow;
 
 impl Describe for QuotientFilter {
     const KIND: Kind = Kind::Quotient;
@@ -16,7 +16,9 @@ impl Describe for QuotientFilter {
     const EXTRA_BITS: u64 = u64::MAX;
     const MIXES: bool = true;
 
-    forward!(Self: fn lines(&self) -> &Lines;);
+    fn lines(&self) -> Result<Cow<'_, Lines>, SnapshotError> {
+        Ok(Cow::Borrowed(self.lines()))
+    }
 
     fn fields(&self) -> Fields {
         let Parameters { slots, remainder_bits, slot_bits, value_bits, remainders, .. } =
