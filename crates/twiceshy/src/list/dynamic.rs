@@ -1,9 +1,10 @@
 //! In-memory yes/no lists that can change at any time.
 
 use super::ListError;
+use super::fixed::first_common;
 use super::plan::ListSize;
 use crate::builder::{Builder, FromMembers, PLANNED_LOAD};
-use crate::error::{BuildError, Invalid};
+use crate::error::{BuildError, Invalid, PlanError};
 use crate::quotient::MOST_EXTENDED;
 use crate::traits::filter_traits;
 use crate::{
@@ -139,9 +140,10 @@ impl YesNoList {
         if self.no.contains(hash) {
             return Err(ListError::OnNoList { hash });
         }
-        let is_new = self.yes.insert(hash);
+        let (is_new, repairs) = (self.yes.insert(hash), self.repairs);
         if is_new && let Err(error) = self.insert_yes(hash) {
             self.yes.remove(hash);
+            self.repairs = repairs;
             return Err(error);
         }
         Ok(is_new)
@@ -170,9 +172,10 @@ impl YesNoList {
         if self.yes.contains(hash) {
             return Err(ListError::OnYesList { hash });
         }
-        let is_new = self.no.insert(hash);
+        let (is_new, repairs) = (self.no.insert(hash), self.repairs);
         if is_new && let Err(error) = self.repair(hash) {
             self.no.remove(hash);
+            self.repairs = repairs;
             return Err(error);
         }
         Ok(is_new)
@@ -345,19 +348,31 @@ impl FromMembers for YesNoList {
         mistakes: Vec<Hash>,
     ) -> Result<Self, ListError> {
         let mut list = builder.build()?;
-        [list.yes, list.no] = [members, mistakes].map(|mut hashes| {
-            hashes.sort_unstable();
-            hashes.into_iter().collect()
+        let [yes, no] = [&members, &mistakes].map(|hashes| {
+            let mut sorted = hashes.clone();
+            sorted.sort_unstable();
+            sorted
         });
+        if let Some(hash) = first_common(&yes, &no) {
+            let [yes, no] = [members, mistakes]
+                .map(|list| list.iter().position(|&other| other == hash).unwrap_or_default());
+            return Err(ListError::OnBothLists { hash, yes, no });
+        }
+        [list.yes, list.no] = [yes, no].map(|hashes| hashes.into_iter().collect());
         list.build_filter()?;
-        Ok(list)
+        match builder.memory.filter(|&most| list.filter.stats().memory > most) {
+            Some(most) => Err(PlanError::Budget(most).into()),
+            None => Ok(list),
+        }
     }
 
-    fn with_position(error: ListError, position: impl FnOnce(Hash) -> Option<usize>) -> ListError {
-        match error {
-            ListError::Build(error) => error.with_position(position).into(),
-            other => other,
-        }
+    /// Hashes may be listed twice.
+    fn from_keys(
+        builder: &Builder<Self>,
+        keys: Vec<Hash>,
+        mistakes: Vec<Hash>,
+    ) -> Result<Self, ListError> {
+        Self::from_members(builder, keys, mistakes)
     }
 }
 

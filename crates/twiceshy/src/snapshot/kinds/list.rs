@@ -114,7 +114,7 @@ impl Frozen<YesNoFilter> {
 mod matching {
     use crate::snapshot::error::with_path;
     use crate::{
-        Keyed, MatchingFilter, SecretMode, YesNoFilter,
+        Frozen, Keyed, MatchingFilter, SecretMode, YesNoFilter,
         snapshot::{KeyedSnapshot, SnapshotError},
     };
     use std::path::Path;
@@ -141,14 +141,20 @@ mod matching {
         }
     }
 
-    /// Fails with [`SnapshotError::UnknownMatching`] if the filter's label doesn't stand for a
-    /// [`Matching`](crate::Matching).
-    impl TryFrom<Keyed<[u8], YesNoFilter>> for MatchingFilter {
-        type Error = SnapshotError;
+    macro_rules! from_keyed {
+        ($($filter:ty),+) => {$(
+            /// Fails with [`SnapshotError::UnknownMatching`] if the filter's label doesn't stand for
+            /// a [`Matching`](crate::Matching).
+            impl TryFrom<Keyed<[u8], $filter>> for MatchingFilter<$filter> {
+                type Error = SnapshotError;
 
-        fn try_from(filter: Keyed<[u8], YesNoFilter>) -> Result<Self, SnapshotError> {
-            let label = filter.filter().label();
-            Self::new(filter).ok_or(SnapshotError::UnknownMatching { label })
-        }
+                fn try_from(filter: Keyed<[u8], $filter>) -> Result<Self, SnapshotError> {
+                    let label = filter.filter().label();
+                    Self::new(filter, label).ok_or(SnapshotError::UnknownMatching { label })
+                }
+            }
+        )+};
     }
+
+    from_keyed!(YesNoFilter, Frozen<YesNoFilter>);
 }
