@@ -146,7 +146,8 @@ impl<F: PlainShard> Concurrent<F> {
     }
 
     /// Replaces a shard by a filter that was built for it, even if the shard has changed since
-    /// then. Claims that were made before become stale. Returns the old shard's filter.
+    /// then. Claims that were made before become stale. The old shard's number of repairs carries
+    /// over; those of the replacement aren't counted. Returns the old shard's filter.
     ///
     /// # Panics
     /// If the replacement was built for a filter with a different number of shards.

@@ -55,7 +55,7 @@ pub enum SnapshotError {
     Invalid(Invalid),
     /// There is not enough memory for the filter.
     #[error(
-        "not enough memory for {bytes} bytes; free some, or read a kind that can be frozen in place"
+        "not enough memory for {bytes} bytes; free some, or use a frozen filter if there is one"
     )]
     Memory {
         /// Size of the filter's table in bytes.

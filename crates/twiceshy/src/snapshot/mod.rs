@@ -93,11 +93,12 @@
 //! 120. `src/telescoping/coder.rs` and `scheme.rs` explain codes. A plain quotient filter has
 //! neither codes nor repairs: *c*, the probability and the numbers of repairs are 0, its lines have
 //! ⌊504 / (2 + w)⌋ slots, at most 56, and unused bits come before the slots. These snapshots can't be
-//! read in place.
+//! read in place, because lookups rely on invariants of the table: they follow runs to their end, and
+//! count the entries before a run to find its part of a code.
 //!
 //! **Adaptive Bloom filters and lists that can change** have several parts, which are packed into the
 //! table one after another and followed by zeros up to a whole line. There is only one way to pack a
-//! filter. Bytes of the header that the table below doesn't list are 0.
+//! filter. Of the fields that depend on the kind, those that the table below doesn't list are 0.
 //!
 //! | byte | size | Bloom | lists |
 //! | ---: | ---: | --- | --- |

@@ -99,3 +99,15 @@ impl<'a> Parts<'a> {
         Ok(hashes.collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_do_not_fit_in_memory_are_an_error() {
+        let bytes = usize::MAX / LINE / 2 * LINE;
+        let error = lines(bytes, |_| Ok(())).map(drop).unwrap_err();
+        assert!(matches!(error, SnapshotError::Memory { bytes: found } if found == bytes as u64));
+    }
+}
