@@ -172,13 +172,27 @@ pub trait FromMembers: Buildable {
         mistakes: Vec<Hash>,
     ) -> Result<Self, Self::Error>;
 
+    /// Builds a filter from the hashes of keys. A key that is listed twice counts once.
+    #[doc(hidden)]
+    fn from_keys(
+        builder: &Builder<Self>,
+        mut keys: Vec<Hash>,
+        mistakes: Vec<Hash>,
+    ) -> Result<Self, Self::Error> {
+        keys.sort_unstable();
+        keys.dedup();
+        Self::from_members(builder, keys, mistakes)
+    }
+
     /// If the error is that a listed mistake is a member, adds the position of that mistake in the
     /// list.
     #[doc(hidden)]
     fn with_position(
         error: Self::Error,
-        position: impl FnOnce(Hash) -> Option<usize>,
-    ) -> Self::Error;
+        _position: impl FnOnce(Hash) -> Option<usize>,
+    ) -> Self::Error {
+        error
+    }
 }
 
 impl<F: Plannable> Builder<F> {

@@ -112,6 +112,27 @@ impl<K: Key + ?Sized, F: Filter> Keyed<K, F> {
 
     filter_traits!(@is_empty);
 
+    /// Returns a filter that was made from this one, with the same secret. All its members must be
+    /// hashes of keys of this type, made with this secret.
+    ///
+    /// ```
+    /// # use twiceshy::QuotientFilter;
+    /// let mut filter = QuotientFilter::builder().capacity(100).build_keyed::<str>()?;
+    /// filter.insert("alice")?;
+    /// let larger = filter.try_map(QuotientFilter::doubled)?;
+    /// assert!(larger.contains("alice"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `make`.
+    pub fn try_map<G: Filter, E>(
+        &self,
+        make: impl FnOnce(&F) -> Result<G, E>,
+    ) -> Result<Keyed<K, G>, E> {
+        Ok(Keyed::new(make(&self.filter)?, self.secret.clone()))
+    }
+
     /// Returns the filter's number of members, memory use, load and expected false-positive rate.
     pub fn stats(&self) -> Stats {
         self.filter.stats()
@@ -249,10 +270,7 @@ impl<F: FromMembers + Filter> Builder<F> {
         let hasher = KeyedHasher::new(&secret);
         let mistakes = mistakes.into_iter().map(|key| hasher.hash(key.borrow()));
         let members = members.into_iter().map(|key| hasher.hash(key.borrow()));
-        let mut members: Vec<Hash> = members.collect();
-        members.sort_unstable();
-        members.dedup();
-        let built = self.build_from(members, mistakes.clone().collect());
+        let built = F::from_keys(self, members.collect(), mistakes.clone().collect());
         let filter = built.map_err(|error| {
             F::with_position(error, |hash| mistakes.clone().position(|mistake| mistake == hash))
         })?;

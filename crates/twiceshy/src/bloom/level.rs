@@ -5,6 +5,7 @@ use crate::bits::memory::{LINE, Lines};
 use crate::error::{BuildError, Invalid};
 use crate::hash::Scaled;
 use crate::{Hash, hash::KeyedHasher};
+use std::borrow::Cow;
 
 /// The highest number of members or repairs in a snapshot.
 pub(super) const MOST_MEMBERS: u64 = 1 << 63;
@@ -45,7 +46,7 @@ pub(crate) struct LevelParts<'a> {
     /// The keys of the hash functions.
     pub(crate) keys: [u128; 2],
     /// The bits of all functions, and zeros to the end of a line.
-    pub(crate) bits: &'a [u8],
+    pub(crate) lines: Cow<'a, Lines>,
 }
 
 /// The cells of a hash: that of function 0, and a start and a step for the others. The cell of
@@ -80,28 +81,26 @@ impl Level {
         Ok(Self { number, plan, start_key, step_key, lines, written: 0 })
     }
 
-    /// Makes a level from its parts. Returns `None` if they don't fit together, or if there is not
-    /// enough memory.
-    pub(super) fn from_parts(number: u32, parts: &LevelParts<'_>) -> Option<Self> {
-        let &LevelParts { cells, functions, room, written, keys: [start_key, step_key], bits } =
+    /// Makes a level from its parts. Returns `None` if they don't fit together.
+    pub(super) fn from_parts(number: u32, parts: LevelParts<'_>) -> Option<Self> {
+        let LevelParts { cells, functions, room, written, keys: [start_key, step_key], lines } =
             parts;
         let is_possible =
             (1..=MOST_CELLS).contains(&cells) && (1..=MOST_FUNCTIONS).contains(&functions);
         // The limit keeps counters from overflowing.
         let is_possible = is_possible && room.max(written) <= MOST_MEMBERS;
         let plan = LevelPlan { cells, functions, room };
-        if !is_possible || plan.bytes() != bits.len() as u64 {
+        if !is_possible || plan.bytes() != (lines.len() * LINE) as u64 {
             return None;
         }
-        let mut lines = Lines::zeroed(bits.len() / LINE)?;
-        lines.bytes_mut().copy_from_slice(bits);
+        let lines = lines.into_owned();
         Some(Self { number, plan, start_key, step_key, lines, written })
     }
 
     pub(super) fn parts(&self) -> LevelParts<'_> {
         let Self { plan: LevelPlan { cells, functions, room }, written, ref lines, .. } = *self;
         let keys = [self.start_key, self.step_key];
-        LevelParts { cells, functions, room, written, keys, bits: lines.as_ref() }
+        LevelParts { cells, functions, room, written, keys, lines: Cow::Borrowed(lines) }
     }
 
     /// Returns the cells of a hash. In level 0, the fraction of function 0 is the hash itself, so

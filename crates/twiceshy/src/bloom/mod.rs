@@ -224,7 +224,7 @@ impl AdaptiveBloomFilter {
         let Parts { levels, dead, last, repairs, tallies } = parts;
         let [len, ghosts, vacated, adaptations] = tallies;
         let level = |(number, parts)| Level::from_parts(number, parts);
-        let levels: Option<Vec<Level>> = (0..).zip(&levels).map(level).collect();
+        let levels: Option<Vec<Level>> = (0..).zip(levels).map(level).collect();
         let is_possible = |levels: &Vec<Level>| {
             (1..=MOST_DEPTH as usize).contains(&levels.len())
                 && tallies.iter().chain([&repairs]).all(|&count| count <= MOST_MEMBERS)

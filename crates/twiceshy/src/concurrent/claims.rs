@@ -19,7 +19,7 @@ impl<F: Shard> Concurrent<F> {
     }
 
     /// Returns whether inserting a member may turn a query into a mistake. Growth never changes the
-    /// answer from "no" to "yes". Rebuilding the shard with fresh remainders may.
+    /// answer from "no" to "yes". Rebuilding the shard with another size or other remainders may.
     pub fn may_confuse(&self, member: Hash, query: Hash) -> bool {
         let (filter, inner) = self.read(member);
         self.shard_of(member) == self.shard_of(query)
@@ -67,7 +67,7 @@ impl<F: Shard> Concurrent<F> {
         inserted.map_err(|error| self.outer_error(self.sharding.shard(claim.query), error))
     }
 
-    /// Repairs a mistake, so that the filter answers "absent" to the claim's query from now on.
+    /// Repairs a mistake; see [`Adaptive::adapt`].
     pub fn adapt<'l>(
         &self,
         claim: &Claim,

@@ -56,12 +56,14 @@ impl<S: telescoping::Scheme> ShardParts for CodedFilter<S> {
         }
         // If hashes are uneven, the end of a table may overflow before the table is full. Then try
         // again with more slots.
-        let most = parameters.slots.saturating_mul(4);
+        let copies = members.clone().fold(0, |sum: u64, member| sum.saturating_add(member.count));
+        let needed = (copies as f64 / PLANNED_LOAD).ceil() as u64;
+        let most = parameters.slots.max(needed).saturating_mul(4);
         loop {
             let slots = parameters.slots;
             match Self::from_sorted(parameters, members.clone(), mistakes.clone()) {
                 Err(BuildError::Full { .. }) if slots < most => {
-                    parameters.slots += slots / 4 + 64;
+                    parameters.slots = needed.max(slots + slots / 4 + 64);
                 }
                 built => return built,
             }

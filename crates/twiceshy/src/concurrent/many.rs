@@ -1,6 +1,6 @@
 //! Batches of hashes, grouped by shard so that each lock is taken only once.
 
-use super::{Concurrent, PlainShard, Sharding};
+use super::{Concurrent, PlainShard};
 use crate::Hash;
 use crate::error::{InsertError, InsertManyError};
 use crate::sorting::scatter;
@@ -22,13 +22,13 @@ struct Group<'a> {
 }
 
 impl Groups {
-    fn new(sharding: Sharding, hashes: &[Hash]) -> Self {
+    fn new<F: PlainShard>(filter: &Concurrent<F>, hashes: &[Hash]) -> Self {
         let mut grouped = vec![Hash::MIN; hashes.len()];
         let mut positions = vec![0; hashes.len()];
         let items = hashes.iter().enumerate();
-        let items = items.map(|(position, &hash)| (sharding.shard(hash), (position, hash)));
-        let ends = scatter(sharding.shards(), items, |place, (position, hash)| {
-            grouped[place] = sharding.inner(hash);
+        let items = items.map(|(position, &hash)| (filter.shard_of(hash), (position, hash)));
+        let ends = scatter(filter.shards(), items, |place, (position, hash)| {
+            grouped[place] = filter.sharding.inner(hash);
             positions[place] = position;
         });
         Self { ends, hashes: grouped, positions }
@@ -59,7 +59,7 @@ impl<F: PlainShard> Concurrent<F> {
     /// Returns the same errors as [`insert`](Self::insert). No member was inserted in that case,
     /// but a filter that grows may have grown.
     pub fn insert_many(&self, hashes: &[Hash]) -> Result<(), InsertError> {
-        let groups = Groups::new(self.sharding, hashes);
+        let groups = Groups::new(self, hashes);
         // Lock the shards in ascending order, so that two threads can't deadlock.
         let locked = groups.iter().map(|group| (self.shards[group.shard].write(), group));
         let mut locked: Vec<_> = locked.collect();
@@ -99,7 +99,7 @@ impl<F: PlainShard> Concurrent<F> {
     /// inserted.
     pub fn insert_each(&self, hashes: &[Hash]) -> Result<(), InsertManyError> {
         let mut refused = Vec::new();
-        for group in Groups::new(self.sharding, hashes).iter() {
+        for group in Groups::new(self, hashes).iter() {
             let mut filter = self.shards[group.shard].write();
             if filter.insert_many(group.hashes).is_ok() {
                 continue;
@@ -121,7 +121,7 @@ impl<F: PlainShard> Concurrent<F> {
         maybe.clear();
         maybe.resize(hashes.len(), false);
         let mut answers = Vec::new();
-        for group in Groups::new(self.sharding, hashes).iter() {
+        for group in Groups::new(self, hashes).iter() {
             self.shards[group.shard].read().contains_many(group.hashes, &mut answers);
             for (&position, &answer) in group.positions.iter().zip(&answers) {
                 maybe[position] = answer;

@@ -89,20 +89,14 @@ impl<F: PlainShard> Concurrent<F> {
     /// All lookups of a single hash use this method. A lock-free lookup would also belong here.
     #[inline]
     fn read(&self, hash: Hash) -> (RwLockReadGuard<'_, F>, Hash) {
-        (self.place(hash).read(), self.sharding.inner(hash))
+        (self.shards[self.shard_of(hash)].read(), self.sharding.inner(hash))
     }
 
     /// Locks the shard of a hash for writing. Returns the shard, and the hash converted to a hash
     /// inside it.
     #[inline]
     fn write(&self, hash: Hash) -> (RwLockWriteGuard<'_, F>, Hash) {
-        (self.place(hash).write(), self.sharding.inner(hash))
-    }
-
-    /// Returns the shard of a hash. A [`Replacement`] has only one shard, which stands for all.
-    #[inline(always)]
-    fn place(&self, hash: Hash) -> &Locked<F> {
-        &self.shards[self.sharding.shard(hash) & (self.shards.len() - 1)]
+        (self.shards[self.shard_of(hash)].write(), self.sharding.inner(hash))
     }
 
     /// Calls `look` with a shard. `look` must not use this filter, or it would deadlock.
@@ -174,7 +168,7 @@ impl<F: PlainShard> Concurrent<F> {
     fn check_shards(&self, check: impl Fn(&F) -> Result<(), Invalid>) -> Result<(), Invalid> {
         for (number, shard) in self.shards.iter().enumerate() {
             let shard = shard.read();
-            let checked = check(&shard).and_then(|()| shard.check_as_shard(number, self.shards()));
+            let checked = check(&shard).and_then(|()| shard.check_as_shard(number, self.sharding));
             checked.map_err(|Invalid(what)| Invalid(format!("{what}, in shard {number}")))?;
         }
         Ok(())

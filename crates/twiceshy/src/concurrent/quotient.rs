@@ -36,13 +36,12 @@ impl ShardParts for QuotientFilter {
         Fill { slots, used, members, slot_bits, bits_lost, has_plain_remainders }
     }
 
-    fn check_as_shard(&self, number: usize, shards: usize) -> Result<(), Invalid> {
+    fn check_as_shard(&self, number: usize, sharding: Sharding) -> Result<(), Invalid> {
         // Only extensions need this check. Without one, a fingerprint is so short that some hash
         // has it.
         if self.tally.extra_slots == 0 {
             return Ok(());
         }
-        let sharding = Sharding::at_least(shards);
         let outer = |entry: Entry| sharding.outer_fingerprint(number, entry.fingerprint);
         match self.iter().find(|&entry| !outer(entry).has_some_hash()) {
             Some(entry) => Err(Invalid(format!("no hash has {:?}", outer(entry)))),

@@ -141,13 +141,21 @@ impl<F: PlainShard> Concurrent<F> {
         let mistakes = mistakes.iter().map(|&mistake| inner(mistake));
         let built = F::build(before, plan, position, members, mistakes);
         let built = built.map_err(|error| self.sharding.outer_build_error(shard, error))?;
-        let filter = Self { sharding: self.sharding, shards: [Locked::new(built)].into() };
+        let sharding = self.sharding.only(shard);
+        let filter = Self { sharding, shards: [Locked::new(built)].into() };
         Ok(Replacement { filter, shard })
     }
 
     /// Replaces a shard by a filter that was built for it, even if the shard has changed since
-    /// then. Claims that were made before become stale. Returns the old shard's filter.
+    /// then. Claims that were made before become stale. The old shard's number of repairs carries
+    /// over; those of the replacement aren't counted. Returns the old shard's filter.
+    ///
+    /// # Panics
+    /// If the replacement was built for a filter with a different number of shards.
     pub fn replace_shard(&self, replacement: Replacement<F>) -> F {
+        let expected = self.sharding.only(replacement.shard);
+        let is_of_this = replacement.filter.sharding == expected;
+        assert!(is_of_this, "the replacement was built for a different number of shards");
         let mut filter = self.shards[replacement.shard].write();
         replacement.swap_in(&mut filter)
     }
@@ -156,14 +164,15 @@ impl<F: PlainShard> Concurrent<F> {
 /// A filter that was built to [replace](Concurrent::replace_shard) a shard. Until then, it can be
 /// changed.
 pub struct Replacement<F> {
-    /// A concurrent filter whose only shard is the new one.
+    /// A filter with only this shard.
     filter: Concurrent<F>,
     shard: usize,
 }
 
 impl<F> Replacement<F> {
-    /// Returns the new shard, as a concurrent filter with no other shard. Its methods take only
-    /// hashes that belong to the replaced shard.
+    /// Returns the new shard, as a concurrent filter that has only this shard, with the number 0.
+    ///
+    /// Its methods panic if a hash belongs to a different shard. It can't be saved.
     pub const fn filter(&self) -> &Concurrent<F> {
         &self.filter
     }

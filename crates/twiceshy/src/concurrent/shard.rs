@@ -1,5 +1,6 @@
 //! The traits of filters that can be shards.
 
+use super::Sharding;
 #[cfg(doc)]
 use crate::QuotientFilter;
 use crate::builder::{Builder, FromMembers, HasSlots};
@@ -208,8 +209,8 @@ pub(crate) trait ShardParts: Sized {
     fn fill(&self) -> Fill;
 
     /// Checks an invariant that [`validate`](crate::Filter::validate) cannot check: that every
-    /// fingerprint still belongs to a hash when the filter is shard `number` of `shards`.
-    fn check_as_shard(&self, _number: usize, _shards: usize) -> Result<(), Invalid> {
+    /// fingerprint still belongs to a hash when the filter is shard `number`.
+    fn check_as_shard(&self, _number: usize, _sharding: Sharding) -> Result<(), Invalid> {
         Ok(())
     }
 

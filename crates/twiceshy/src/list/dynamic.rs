@@ -1,9 +1,10 @@
 //! In-memory yes/no lists that can change at any time.
 
 use super::ListError;
+use super::fixed::first_common;
 use super::plan::ListSize;
 use crate::builder::{Builder, FromMembers, PLANNED_LOAD};
-use crate::error::{BuildError, Invalid};
+use crate::error::{BuildError, Invalid, PlanError};
 use crate::quotient::MOST_EXTENDED;
 use crate::traits::filter_traits;
 use crate::{
@@ -86,14 +87,18 @@ impl YesNoList {
         Ok(Self { filter, yes, no, size, most, fitted: 0, repairs: 0 })
     }
 
-    /// Returns a list with these keys, for a given rate.
+    /// Returns a list with these keys, [planned](Self::planned) for these numbers of keys and this
+    /// rate.
     pub(crate) fn from_lists(
         yes: OrderedHashes,
         no: OrderedHashes,
+        planned: [usize; 2],
         rate: f64,
         repairs: u64,
     ) -> Result<Self, ListError> {
-        let empty = Self::builder().false_positive_rate(rate).build()?;
+        let [capacity, no_capacity] = planned;
+        let builder = Self::builder().capacity(capacity).no_capacity(no_capacity);
+        let empty = builder.false_positive_rate(rate).build()?;
         let mut list = Self { yes, no, repairs, ..empty };
         list.build_filter()?;
         Ok(list)
@@ -102,6 +107,11 @@ impl YesNoList {
     /// Builds the filter for the first time.
     fn build_filter(&mut self) -> Result<(), ListError> {
         self.replace(self.size.at_least(self.yes.len(), self.no.len()).parameters()?)
+    }
+
+    /// Returns the numbers of yes-list keys and of no-list keys that the filter is planned for.
+    pub(crate) fn planned(&self) -> [usize; 2] {
+        [self.size.yes, self.size.no]
     }
 
     /// Returns the rate that was requested.
@@ -130,9 +140,10 @@ impl YesNoList {
         if self.no.contains(hash) {
             return Err(ListError::OnNoList { hash });
         }
-        let is_new = self.yes.insert(hash);
+        let (is_new, repairs) = (self.yes.insert(hash), self.repairs);
         if is_new && let Err(error) = self.insert_yes(hash) {
             self.yes.remove(hash);
+            self.repairs = repairs;
             return Err(error);
         }
         Ok(is_new)
@@ -161,9 +172,10 @@ impl YesNoList {
         if self.yes.contains(hash) {
             return Err(ListError::OnYesList { hash });
         }
-        let is_new = self.no.insert(hash);
+        let (is_new, repairs) = (self.no.insert(hash), self.repairs);
         if is_new && let Err(error) = self.repair(hash) {
             self.no.remove(hash);
+            self.repairs = repairs;
             return Err(error);
         }
         Ok(is_new)
@@ -336,19 +348,31 @@ impl FromMembers for YesNoList {
         mistakes: Vec<Hash>,
     ) -> Result<Self, ListError> {
         let mut list = builder.build()?;
-        [list.yes, list.no] = [members, mistakes].map(|mut hashes| {
-            hashes.sort_unstable();
-            hashes.into_iter().collect()
+        let [yes, no] = [&members, &mistakes].map(|hashes| {
+            let mut sorted = hashes.clone();
+            sorted.sort_unstable();
+            sorted
         });
+        if let Some(hash) = first_common(&yes, &no) {
+            let [yes, no] = [members, mistakes]
+                .map(|list| list.iter().position(|&other| other == hash).unwrap_or_default());
+            return Err(ListError::OnBothLists { hash, yes, no });
+        }
+        [list.yes, list.no] = [yes, no].map(|hashes| hashes.into_iter().collect());
         list.build_filter()?;
-        Ok(list)
+        match builder.memory.filter(|&most| list.filter.stats().memory > most) {
+            Some(most) => Err(PlanError::Budget(most).into()),
+            None => Ok(list),
+        }
     }
 
-    fn with_position(error: ListError, position: impl FnOnce(Hash) -> Option<usize>) -> ListError {
-        match error {
-            ListError::Build(error) => error.with_position(position).into(),
-            other => other,
-        }
+    /// Hashes may be listed twice.
+    fn from_keys(
+        builder: &Builder<Self>,
+        keys: Vec<Hash>,
+        mistakes: Vec<Hash>,
+    ) -> Result<Self, ListError> {
+        Self::from_members(builder, keys, mistakes)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::SnapshotError;
 use super::kind::Kind;
-use super::sections::{Bytes, HASH_SCHEME, SecretRecord, VERSION, sealed, secret_section};
+use super::sections::{
+    Bytes, HASH_SCHEME, Mark, SECRET, SecretRecord, VERSION, sealed, secret_section,
+};
 use crate::Secret;
 use crate::bits::memory::{LINE, Lines};
 use crate::error::Invalid;
@@ -10,6 +12,7 @@ use crate::hash::Remainders;
 use core::array::from_fn;
 use core::fmt::Display;
 use core::ops::RangeInclusive;
+use std::borrow::Cow;
 use std::io::Write;
 
 /// Size of a header in bytes.
@@ -18,9 +21,6 @@ pub(super) const SIZE: usize = 2 * LINE;
 /// Highest number of members or repairs in a header, so that counters can't overflow later. No
 /// filter has more members; a filter with more repairs writes this number.
 pub(super) const MAX_COUNT: u64 = 1 << 63;
-
-/// Flag of a header with a secret section.
-const SECRET: u32 = 1;
 
 /// A function that makes a filter from its table and, if the filter needs one, its secret. Nothing
 /// may change the filter before it is [checked](Describe::checked).
@@ -42,8 +42,8 @@ pub(crate) trait Describe: Sized {
     /// Returns the fields that describe the filter.
     fn fields(&self) -> Fields;
 
-    /// Returns the lines of the table.
-    fn lines(&self) -> &Lines;
+    /// Returns the lines of the table. A filter of several parts packs them into new lines.
+    fn lines(&self) -> Result<Cow<'_, Lines>, SnapshotError>;
 
     /// Reads the [fields](Self::fields) of a header, and checks everything that can be checked
     /// without the table, for example the number of lines.
@@ -82,11 +82,8 @@ pub(crate) struct Header {
     pub(super) fields: Fields,
     /// Number of lines in the table, not counting the line of zeros that follows them.
     pub(super) lines: usize,
-    /// The mark of the secret, or 0 if the secret is unknown.
-    pub(super) mark: u64,
+    pub(super) mark: Mark,
     pub(super) table_checksum: u32,
-    /// Checksum of the secret section, if there is one.
-    pub(super) secret_checksum: Option<u32>,
 }
 
 impl Header {
@@ -100,36 +97,31 @@ impl Header {
         checksum.update(lines.as_ref());
         checksum.update(&[0; LINE]);
         let (lines, table_checksum) = (lines.len(), checksum.finalize());
-        let header =
-            Self { kind: F::KIND, fields, lines, mark: 0, table_checksum, secret_checksum: None };
-        header.with_secret(secret)
+        Self { kind: F::KIND, fields, lines, mark: Mark::of(secret), table_checksum }
     }
 
     /// Returns the same header with this record of the secret.
     pub(super) fn with_secret(&self, secret: SecretRecord<'_>) -> Self {
-        let mark = secret.map_or(0, |(secret, _)| secret.mark());
-        let secret_checksum = secret_section(secret).map(|section| crc32fast::hash(&*section));
-        Self { mark, secret_checksum, ..*self }
+        Self { mark: Mark::of(secret), ..*self }
     }
 
     fn to_bytes(&self) -> [u8; SIZE] {
         let Fields { flags, size, bits, counts, extra, remainders } = self.fields;
-        let secret = if self.secret_checksum.is_some() { SECRET } else { 0 };
         sealed(&[
             &self.kind.magic(),
             &VERSION.to_le_bytes(),
-            &(flags | secret).to_le_bytes(),
+            &(flags | self.mark.flags()).to_le_bytes(),
             &size.to_le_bytes(),
             bits.map(u32::to_le_bytes).as_flattened(),
             &HASH_SCHEME.to_le_bytes(),
             counts.map(u64::to_le_bytes).as_flattened(),
             &(self.lines as u64).to_le_bytes(),
-            &self.mark.to_le_bytes(),
+            &self.mark.number.to_le_bytes(),
             &extra.to_le_bytes(),
             remainders.to_fields().map(u64::to_le_bytes).as_flattened(),
             &[0; 4],
             &self.table_checksum.to_le_bytes(),
-            &self.secret_checksum.unwrap_or(0).to_le_bytes(),
+            &self.mark.secret_checksum.unwrap_or(0).to_le_bytes(),
         ])
     }
 
@@ -145,13 +137,7 @@ impl Header {
         let remainders = from_fn(|_| bytes.long());
         let reserved: [u8; 4] = bytes.take();
         let (table_checksum, secret_checksum) = (bytes.short(), bytes.short());
-        let has_secret = flags & SECRET != 0;
-        if !has_secret && secret_checksum != 0 {
-            return Err(bad_header("it has a checksum of a secret, but no secret"));
-        }
-        if has_secret && mark == 0 {
-            return Err(bad_header("it has a secret, but no mark of it"));
-        }
+        let mark = Mark::read(flags, mark, secret_checksum)?;
         let memory = SnapshotError::Memory { bytes: lines.saturating_mul(LINE as u64) };
         // The limit keeps sizes in bytes from overflowing.
         let lines = usize::try_from(lines).ok().filter(|&lines| lines < usize::MAX / LINE - 4);
@@ -169,8 +155,7 @@ impl Header {
             bad_header("remainders must be made with an odd number, and plain ones are stored as 0")
         })?;
         let fields = Fields { flags, size, bits, counts, extra, remainders };
-        let secret_checksum = has_secret.then_some(secret_checksum);
-        let header = Self { kind: F::KIND, fields, lines, mark, table_checksum, secret_checksum };
+        let header = Self { kind: F::KIND, fields, lines, mark, table_checksum };
         F::decode(&header).map(drop)?;
         Ok(header)
     }

@@ -54,7 +54,9 @@ pub enum SnapshotError {
     #[error("the filter in the snapshot is invalid: {0}; rebuild it from its members")]
     Invalid(Invalid),
     /// There is not enough memory for the filter.
-    #[error("not enough memory for {bytes} bytes; read the filter in place, as a frozen filter")]
+    #[error(
+        "not enough memory for {bytes} bytes; free some, or use a frozen filter if there is one"
+    )]
     Memory {
         /// Size of the filter's table in bytes.
         bytes: u64,

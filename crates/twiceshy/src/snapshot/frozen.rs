@@ -58,13 +58,17 @@ impl<F: InPlace> Frozen<F> {
         &self.filter
     }
 
+    fn lines(&self) -> Result<Lines, SnapshotError> {
+        self.header.lines_in(&self.source)
+    }
+
     /// Checks the checksums and every invariant of the filter. Takes time in proportion to
     /// its size.
     ///
     /// # Errors
     /// The same errors as reading the snapshot into memory.
     pub fn validate(&self) -> Result<(), SnapshotError> {
-        self.header.verify(&*self.source, self.filter.lines())?;
+        self.header.verify(&*self.source, &self.lines()?)?;
         Ok(self.filter.check_all()?)
     }
 
@@ -75,7 +79,7 @@ impl<F: InPlace> Frozen<F> {
     /// Returns the same errors as [`validate`](Self::validate), or an error if there is not enough
     /// memory.
     pub fn to_filter(&self) -> Result<F, SnapshotError> {
-        let lines = self.filter.lines().copied().ok_or(self.header.out_of_memory())?;
+        let lines = self.lines()?.copied().ok_or(self.header.out_of_memory())?;
         // Check the copy, because the bytes of the original may change meanwhile.
         self.header.verify(&*self.source, &lines)?;
         Ok(self.header.assemble::<F>(lines, self.filter.own_secret())?.checked()?)
@@ -115,7 +119,7 @@ impl<F: InPlace + Filter> Frozen<F> {
     /// as if they had members.
     pub fn stats(&self) -> Stats {
         let stats = self.filter.stats();
-        let besides_table = stats.memory - (self.filter.lines().len() * LINE) as u64;
+        let besides_table = stats.memory - (self.header.lines * LINE) as u64;
         let snapshot = size_of::<Header>() as u64 + self.header.total_size();
         Stats { memory: besides_table + snapshot, ..stats }
     }
@@ -145,7 +149,7 @@ impl<F: InPlace> Table for Frozen<F> {
         secret: SecretRecord<'_>,
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError> {
-        self.header.with_secret(secret).write(self.filter.lines(), secret, writer)
+        self.header.with_secret(secret).write(&self.lines()?, secret, writer)
     }
 
     fn read_table(
@@ -171,7 +175,7 @@ impl<F: InPlace> InMemory for Frozen<F> {
     ) -> Result<(Self, Option<Secret>), SnapshotError> {
         let header = Header::read::<F>(source.bytes())?;
         let lines = header.lines_in(&source)?;
-        let secret = header.secret(secret, source.bytes())?;
+        let secret = header.mark.secret(secret, source.bytes())?;
         let mut filter = header.assemble::<F>(lines, secret.clone())?;
         filter.limit_lookups();
         Ok((Self { filter, header, source }, secret))

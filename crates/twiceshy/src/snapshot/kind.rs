@@ -13,7 +13,7 @@ pub(crate) enum Kind {
     /// A yes/no filter.
     Lists = b'L',
     /// A yes list and a no list that can change.
-    ChangingLists = b'D',
+    ChangingLists = b'M',
     Bloom = b'B',
     Telescoping = b'T',
     TelescopingShards = b't',
@@ -30,7 +30,7 @@ impl Kind {
     }
 
     /// Returns the kind of a concurrent filter with shards of this kind.
-    pub(super) fn of_shards(self) -> Self {
+    pub(crate) const fn of_shards(self) -> Self {
         match self {
             Self::Telescoping => Self::TelescopingShards,
             Self::Extending => Self::ExtendingShards,
@@ -62,7 +62,7 @@ impl Kind {
             b'C' => "a concurrent quotient filter",
             b'R' => "a range filter",
             b'L' => "a yes/no filter",
-            b'D' => "a pair of lists that can change",
+            b'M' => "a pair of lists that can change",
             b'B' => "an adaptive Bloom filter",
             b'T' => "a telescoping filter",
             b't' => "a concurrent telescoping filter",

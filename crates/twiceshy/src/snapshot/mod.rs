@@ -93,47 +93,51 @@
 //! 120. `src/telescoping/coder.rs` and `scheme.rs` explain codes. A plain quotient filter has
 //! neither codes nor repairs: *c*, the probability and the numbers of repairs are 0, its lines have
 //! ⌊504 / (2 + w)⌋ slots, at most 56, and unused bits come before the slots. These snapshots can't be
-//! read in place.
+//! read in place, because lookups rely on invariants of the table: they follow runs to their end, and
+//! count the entries before a run to find its part of a code.
 //!
 //! **Adaptive Bloom filters and lists that can change** have several parts, which are packed into the
 //! table one after another and followed by zeros up to a whole line. There is only one way to pack a
-//! filter. Bytes of the header that the table below doesn't list are 0.
+//! filter. Of the fields that depend on the kind, those that the table below doesn't list are 0.
 //!
 //! | byte | size | Bloom | lists |
 //! | ---: | ---: | --- | --- |
-//! | 0 | 8 | "\x89TWSHB\r\n" | "\x89TWSHD\r\n" |
-//! | 16 | 8 | hashes in the last level | |
+//! | 0 | 8 | "\x89TWSHB\r\n" | "\x89TWSHM\r\n" |
+//! | 16 | 8 | hashes in the last level | planned yes-list keys, at most 2^24 |
 //! | 24 | 4 | levels, without the last one: 1 to 16 | |
 //! | 40 | 8 | members | yes-list keys |
 //! | 48 | 8 | upper bound on the number of ghosts | no-list keys |
 //! | 56 | 8 | removed members whose space only a rebuild can free | repairs |
 //! | 64 | 8 | repairs | the requested rate, a 64-bit floating-point number |
-//! | 88 | 8 | planned repairs | |
+//! | 88 | 8 | planned repairs | planned no-list keys, at most 2^24 |
 //! | table | | the snapshot of the quotient filter that holds the dead cells (`src/bloom/dead.rs`); for each level, one line and its bits (`src/bloom/level.rs`); the hashes of the last level, in order | the hashes of the yes-list keys, and then those of the no-list keys, both in order |
 //!
 //! The line of a level has the cells per function, the functions, the members that it has room for,
 //! and the members that were written, in 8 bytes each, and then the two keys of its hash functions,
 //! in 16 bytes each. The filter of a list is not saved. It is built when the lists are read.
 //!
-//! **Concurrent filters.** A header line, the snapshots of all shards in hash order, and a footer
-//! line. A shard stores hashes without their first log₂(shards) bits: `hash << log₂(shards)`. The
-//! snapshot contains neither the secret nor its mark.
+//! **Concurrent filters.** A header line, a secret section if there is one, the snapshots of all
+//! shards in hash order, and a footer line. A shard stores hashes without their first log₂(shards)
+//! bits: `hash << log₂(shards)`.
 //!
 //! | byte | size | |
 //! | ---: | ---: | --- |
 //! | 0 | 8 | magic: "\x89TWSHC\r\n" for quotient filters, "\x89TWSHt\r\n" for telescoping filters, "\x89TWSHe\r\n" for extension filters, "\x89TWSHp\r\n" for plain quotient filters |
 //! | 8 | 4 | version: 1 |
-//! | 12 | 4 | flags: 0 |
+//! | 12 | 4 | flags: bit 0 is set if a secret section follows the header |
 //! | 16 | 4 | shards: a power of two, at most 4096 |
 //! | 20 | 4 | hash scheme of every shard, as above |
+//! | 24 | 8 | mark of the secret, as above |
+//! | 32 | 4 | checksum of the secret section, or 0 |
 //! | 60 | 4 | checksum of bytes 0 to 59 |
-//! | 64 | | the shards' snapshots, without secret sections and without marks |
+//! | 64 | 64 | secret section, if present, as above |
+//! | 64 or 128 | | the shards' snapshots, without secret sections and without marks |
 //! | *m* | 8 | size of the whole snapshot in bytes, *m* + 64 |
 //! | *m* + 8 | 4 | checksum of the header checksums of all shards, in order: it proves that they were saved together |
 //! | *m* + 60 | 4 | checksum of the 60 bytes before |
 //!
-//! The shards of a quotient filter have the same bits per value and the same load at which they
-//! double. Otherwise, shards may differ, also in their remainders.
+//! The shards of a quotient filter have the same bits per value. Otherwise, shards may differ, also
+//! in their remainders and the load at which they double.
 
 mod describe;
 mod error;
@@ -153,8 +157,10 @@ pub use crate::bits::map::MappedFile;
 pub(crate) use describe::Describe;
 pub use error::SnapshotError;
 pub use frozen::Frozen;
+pub(crate) use kind::Kind;
+pub(crate) use sections::SecretRecord;
 pub(crate) use shards::{ShardCopy, read_shards, write_shards};
-pub(crate) use stream::{Input, Stream};
+pub(crate) use stream::{Input, Table};
 pub use verbs::{KeyedSnapshot, SecretMode, Snapshot};
 
 #[cfg(doc)]

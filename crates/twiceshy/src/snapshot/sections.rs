@@ -1,7 +1,7 @@
 //! The sections after a header (a table and an optional secret), and the parts of a header that are
 //! the same for all kinds of filters.
 
-use super::describe::{Header, SIZE};
+use super::describe::{Header, SIZE, bad_header};
 use super::kind::Kind;
 use super::{SecretMode, SnapshotError};
 use crate::Secret;
@@ -19,9 +19,73 @@ pub(super) const HASH_SCHEME: u32 = 1;
 /// Size of a secret section in bytes.
 pub(super) const SECRET_SIZE: usize = LINE;
 
+/// Flag of a header with a secret section.
+pub(super) const SECRET: u32 = 1;
+
 /// The secret that a snapshot records. With [`SecretMode::Omit`], it records only a mark, which
 /// shows whether a reader has the same secret.
 pub(crate) type SecretRecord<'a> = Option<(&'a Secret, SecretMode)>;
+
+/// The fields of a header that are about the secret.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    /// The mark of the secret, or 0 if the secret is unknown.
+    pub(super) number: u64,
+    /// Checksum of the secret section, if there is one.
+    pub(super) secret_checksum: Option<u32>,
+}
+
+impl Mark {
+    pub(super) fn of(secret: SecretRecord<'_>) -> Self {
+        let secret_checksum = secret_section(secret).map(|section| crc32fast::hash(&*section));
+        Self { number: secret.map_or(0, |(secret, _)| secret.mark()), secret_checksum }
+    }
+
+    /// Reads the fields of a header.
+    pub(super) fn read(flags: u32, number: u64, checksum: u32) -> Result<Self, SnapshotError> {
+        match (flags & SECRET != 0, number, checksum) {
+            (false, _, 1..) => Err(bad_header("it has a checksum of a secret, but no secret")),
+            (true, 0, _) => Err(bad_header("it has a secret, but no mark of it")),
+            (has_secret, ..) => {
+                Ok(Self { number, secret_checksum: has_secret.then_some(checksum) })
+            }
+        }
+    }
+
+    /// Returns the flag of a header with a secret section, or 0.
+    pub(super) fn flags(self) -> u32 {
+        if self.secret_checksum.is_some() { SECRET } else { 0 }
+    }
+
+    /// Returns the size of the secret section in bytes.
+    pub(super) fn section_size(self) -> u64 {
+        if self.secret_checksum.is_some() { SECRET_SIZE as u64 } else { 0 }
+    }
+
+    /// Returns the `given` secret, or else the one in the last section of `bytes`, if there is one.
+    /// Checks both.
+    pub(super) fn secret(
+        self,
+        given: Option<Secret>,
+        bytes: &[u8],
+    ) -> Result<Option<Secret>, SnapshotError> {
+        let stored = match (self.secret_checksum, bytes.last_chunk::<SECRET_SIZE>()) {
+            (None, _) => None,
+            (Some(checksum), Some(section)) if crc32fast::hash(section) == checksum => {
+                let (secret, rest) = section.split_first_chunk().expect("a secret is shorter");
+                check_zeros(rest, "the bytes after the secret are not 0")?;
+                Some(Secret::from_bytes(*secret))
+            }
+            _ => return Err(SnapshotError::Checksum { section: "secret" }),
+        };
+        // With a mark of 0, every secret is accepted.
+        let is_other = |secret: &Secret| self.number != 0 && self.number != secret.mark();
+        if stored.iter().chain(&given).any(is_other) {
+            return Err(SnapshotError::OtherSecret);
+        }
+        Ok(given.or(stored))
+    }
+}
 
 impl Header {
     /// Returns the size of the table section in bytes.
@@ -31,8 +95,7 @@ impl Header {
 
     /// Returns the size of the whole snapshot in bytes.
     pub(super) fn total_size(&self) -> u64 {
-        let secret = if self.secret_checksum.is_some() { SECRET_SIZE } else { 0 };
-        (SIZE + secret) as u64 + self.table_size()
+        SIZE as u64 + self.mark.section_size() + self.table_size()
     }
 
     /// Returns an error which says that there is not enough memory for the table.
@@ -55,7 +118,7 @@ impl Header {
     pub(super) fn verify(&self, source: &dyn Source, lines: &Lines) -> Result<(), SnapshotError> {
         let section = lines.bytes();
         self.check_table(crc32fast::hash(section), &section[section.len() - LINE..])?;
-        self.secret(None, source.bytes()).map(drop)
+        self.mark.secret(None, source.bytes()).map(drop)
     }
 
     /// Checks the checksum of a table section, and the line of zeros at its end.
@@ -64,30 +127,6 @@ impl Header {
             return Err(SnapshotError::Checksum { section: "table" });
         }
         check_zeros(end, "the line after the table is not 0")
-    }
-
-    /// Returns the `given` secret, or else the one in the last section of `bytes`, if there is one.
-    /// Checks both.
-    pub(super) fn secret(
-        &self,
-        given: Option<Secret>,
-        bytes: &[u8],
-    ) -> Result<Option<Secret>, SnapshotError> {
-        let stored = match (self.secret_checksum, bytes.last_chunk::<SECRET_SIZE>()) {
-            (None, _) => None,
-            (Some(checksum), Some(section)) if crc32fast::hash(section) == checksum => {
-                let (secret, rest) = section.split_first_chunk().expect("a secret is shorter");
-                check_zeros(rest, "the bytes after the secret are not 0")?;
-                Some(Secret::from_bytes(*secret))
-            }
-            _ => return Err(SnapshotError::Checksum { section: "secret" }),
-        };
-        // With a mark of 0, every secret is accepted.
-        let is_other = |secret: &Secret| self.mark != 0 && self.mark != secret.mark();
-        if stored.iter().chain(&given).any(is_other) {
-            return Err(SnapshotError::OtherSecret);
-        }
-        Ok(given.or(stored))
     }
 }
 

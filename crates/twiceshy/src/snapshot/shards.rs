@@ -2,8 +2,12 @@
 
 use super::SnapshotError;
 use super::describe::{Describe, Fields, Header, bad_header};
-use super::sections::{Bytes, HASH_SCHEME, VERSION, check_seal, check_zeros, sealed};
+use super::sections::{
+    Bytes, HASH_SCHEME, Mark, SECRET, SecretRecord, VERSION, check_seal, check_zeros, sealed,
+    secret_section,
+};
 use super::stream::Input;
+use crate::Secret;
 use crate::bits::memory::{LINE, Lines};
 use std::io::{Read, Write};
 
@@ -15,8 +19,9 @@ pub(crate) struct ShardCopy {
 
 impl ShardCopy {
     pub(crate) fn of(shard: &impl Describe) -> Result<Self, SnapshotError> {
-        let bytes = (shard.lines().len() * LINE) as u64;
-        let lines = shard.lines().copied().ok_or(SnapshotError::Memory { bytes })?;
+        let lines = shard.lines()?;
+        let bytes = (lines.len() * LINE) as u64;
+        let lines = lines.copied().ok_or(SnapshotError::Memory { bytes })?;
         Ok(Self { fields: shard.fields(), lines })
     }
 }
@@ -24,17 +29,25 @@ impl ShardCopy {
 /// Writes a concurrent filter. The iterator copies one shard after another.
 pub(crate) fn write_shards<F: Describe>(
     shards: impl ExactSizeIterator<Item = Result<ShardCopy, SnapshotError>>,
+    secret: SecretRecord<'_>,
     writer: &mut impl Write,
 ) -> Result<(), SnapshotError> {
+    let mark = Mark::of(secret);
     let header: [u8; LINE] = sealed(&[
         &F::KIND.of_shards().magic(),
         &VERSION.to_le_bytes(),
-        &[0; 4],
+        &mark.flags().to_le_bytes(),
         &(shards.len() as u32).to_le_bytes(),
         &HASH_SCHEME.to_le_bytes(),
+        &mark.number.to_le_bytes(),
+        &mark.secret_checksum.unwrap_or(0).to_le_bytes(),
     ]);
     writer.write_all(&header)?;
-    let (mut size, mut list) = (2 * LINE as u64, crc32fast::Hasher::new());
+    if let Some(section) = secret_section(secret) {
+        writer.write_all(&*section)?;
+    }
+    let mut size = 2 * LINE as u64 + mark.section_size();
+    let mut list = crc32fast::Hasher::new();
     for copy in shards {
         let ShardCopy { fields, lines } = copy?;
         let header = Header::new::<F>(fields, &lines, None);
@@ -45,18 +58,21 @@ pub(crate) fn write_shards<F: Describe>(
     Ok(writer.write_all(&footer(size, list.finalize()))?)
 }
 
-/// Reads the shards of a concurrent filter, and validates each. Fails if `is_possible` returns
-/// false for the number of shards.
+/// Reads the shards of a concurrent filter, and validates each. Also returns the given secret or,
+/// if there is none, the one in the snapshot. Fails if `is_possible` returns false for the number
+/// of shards.
 pub(crate) fn read_shards<F: Describe>(
     input: &mut Input<impl Read>,
+    secret: Option<Secret>,
     is_possible: impl FnOnce(usize) -> bool,
-) -> Result<Vec<F>, SnapshotError> {
+) -> Result<(Vec<F>, Option<Secret>), SnapshotError> {
     let mut header = [0; LINE];
     let found = input.read_some(&mut header)?;
-    let count = shards_in(Bytes::header::<LINE>(F::KIND.of_shards(), &header[..found])?)?;
+    let (count, mark) = decode(Bytes::header::<LINE>(F::KIND.of_shards(), &header[..found])?)?;
     if !is_possible(count) {
         return Err(SnapshotError::Header(format!("a filter can't have {count} shards")));
     }
+    let secret = input.read_secret(mark, secret, 2 * LINE as u64)?;
     let mut list = crc32fast::Hasher::new();
     let mut shards: Vec<F> = Vec::new();
     for shard in 0..count {
@@ -64,7 +80,7 @@ pub(crate) fn read_shards<F: Describe>(
         shards.push(read.map_err(|error| SnapshotError::Shard { shard, error: error.into() })?);
     }
     check_footer(input, list.finalize())?;
-    Ok(shards)
+    Ok((shards, secret))
 }
 
 /// Reads a shard, and checks that it is compatible with the first one.
@@ -75,7 +91,7 @@ fn read_shard<F: Describe>(
 ) -> Result<F, SnapshotError> {
     let header = input.read_header::<F>()?.1;
     list.update(&header.checksum());
-    if header.mark != 0 || header.secret_checksum.is_some() {
+    if header.mark.number != 0 {
         return Err(bad_header("a shard must not record a secret"));
     }
     if let Some(first) = first {
@@ -85,14 +101,15 @@ fn read_shard<F: Describe>(
     Ok(header.assemble::<F>(lines, None)?.checked()?)
 }
 
-/// Returns the number of shards that a header records.
-fn shards_in(mut header: Bytes<'_>) -> Result<usize, SnapshotError> {
+/// Returns the number of shards and the mark that a header records.
+fn decode(mut header: Bytes<'_>) -> Result<(usize, Mark), SnapshotError> {
     let (flags, shards) = (header.short(), header.short() as usize);
     header.check_hash_scheme()?;
-    if flags != 0 || header.take() != [0; 36] {
+    let mark = Mark::read(flags, header.long(), header.short())?;
+    if flags & !SECRET != 0 || header.take() != [0; 24] {
         return Err(bad_header("reserved bits are not 0"));
     }
-    Ok(shards)
+    Ok((shards, mark))
 }
 
 fn footer(size: u64, list_checksum: u32) -> [u8; LINE] {

@@ -3,7 +3,7 @@
 use super::SnapshotError;
 use super::describe::{Describe, Header, SIZE};
 use super::kind::Kind;
-use super::sections::{SECRET_SIZE, SecretRecord};
+use super::sections::{Mark, SECRET_SIZE, SecretRecord};
 use crate::bits::memory::{LINE, Lines};
 use crate::{Filter, Secret};
 use std::io::{ErrorKind, Read, Write};
@@ -55,8 +55,8 @@ impl<F: Describe> Table for F {
         secret: SecretRecord<'_>,
         writer: &mut impl Write,
     ) -> Result<(), SnapshotError> {
-        let header = Header::new::<F>(self.fields(), self.lines(), secret);
-        header.write(self.lines(), secret, writer)
+        let lines = self.lines()?;
+        Header::new::<F>(self.fields(), &lines, secret).write(&lines, secret, writer)
     }
 
     fn read_table(
@@ -116,7 +116,7 @@ impl<R: Read> Input<R> {
     }
 
     /// Reads the sections that follow a header, and returns the table and the
-    /// [secret](Header::secret). Even if the header claims a huge size, this touches no more memory
+    /// [secret](Mark::secret). Even if the header claims a huge size, this touches no more memory
     /// than there are bytes to read.
     pub(super) fn read_sections(
         &mut self,
@@ -132,11 +132,20 @@ impl<R: Read> Input<R> {
             checksum.update(piece);
         }
         header.check_table(checksum.finalize(), &end)?;
+        Ok((lines, self.read_secret(header.mark, given, expected)?))
+    }
+
+    /// Reads the secret section, if there is one, and returns the [secret](Mark::secret).
+    pub(super) fn read_secret(
+        &mut self,
+        mark: Mark,
+        given: Option<Secret>,
+        expected: u64,
+    ) -> Result<Option<Secret>, SnapshotError> {
         let mut section = Zeroizing::new([0; SECRET_SIZE]);
-        if header.secret_checksum.is_some() {
-            self.fill(&mut *section, expected)?;
-        }
-        Ok((lines, header.secret(given, &*section)?))
+        let size = mark.section_size() as usize;
+        self.fill(&mut section[..size], expected)?;
+        mark.secret(given, &*section)
     }
 
     /// Fills a buffer from a snapshot that ends at position `expected`.

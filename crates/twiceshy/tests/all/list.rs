@@ -92,11 +92,23 @@ fn adding_a_key_to_both_lists_is_refused() {
     assert!(!list.remove_yes(&2) && !list.remove_no(&1) && !list.remove_yes(&3));
     assert!(list.contains(&1) && !list.contains(&2));
     let twice = YesNoList::builder().build_keyed_from::<u64>([1, 2, 3], [4, 3]);
-    assert!(matches!(
-        twice,
-        Err(ListError::Build(BuildError::MistakeIsMember { position: Some(1), .. }))
-    ));
+    assert!(matches!(twice, Err(ListError::OnBothLists { yes: 2, no: 1, .. })), "{twice:?}");
     list.filter().validate().unwrap();
+}
+
+#[test]
+fn lists_that_need_more_memory_than_allowed_are_refused() {
+    let builder = YesNoList::builder().false_positive_rate(0.01).memory(1 << 14);
+    let built =
+        |yes: u64, no: u64| builder.build_keyed_from::<u64>(0..yes, 1 << 40..(1 << 40) + no);
+    let capacity = builder.plan().unwrap().capacity as u64;
+    let list = built(capacity * 9 / 10, 10).unwrap();
+    assert!(list.filter().filter().stats().memory <= 1 << 14);
+    for (yes, no) in [(2 * capacity, 0), (capacity * 9 / 10, 1_000_000)] {
+        let refused = built(yes, no).map(drop).unwrap_err();
+        let ListError::Build(BuildError::Plan(error)) = refused else { panic!("{refused}") };
+        assert_eq!(error, PlanError::Budget(1 << 14));
+    }
 }
 
 #[test]
@@ -173,6 +185,7 @@ fn too_many_adjacent_yes_and_no_hashes_are_refused() {
         let added = list.add_yes(yes).and_then(|_| list.add_no(no));
         let is_whole = (list.len(), list.no().len()) == (before.0 + 1, before.1 + 1);
         assert_eq!(added.is_ok(), is_whole);
+        assert_eq!(list.stats().repairs, list.no().len() as u64, "each needs one repair");
         list.validate().unwrap();
         added.err()
     });

@@ -85,7 +85,8 @@ fn unknown_labels_are_refused() {
     let list = built(Matching::Url, &["a.example/b"], &[]).unwrap();
     let mut file = Vec::new();
     list.keyed().write_to(&mut file, SecretMode::Include).unwrap();
-    let list = MatchingFilter::try_from(Keyed::read_from(&file[..], None).unwrap()).unwrap();
+    let list: Keyed<[u8], YesNoFilter> = Keyed::read_from(&file[..], None).unwrap();
+    let list = MatchingFilter::try_from(list).unwrap();
     assert_eq!(list.matching(), Matching::Url);
 }
 

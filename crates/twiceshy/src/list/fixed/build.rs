@@ -58,13 +58,15 @@ impl Plannable for YesNoFilter {
     }
 
     /// Plans a filter with `capacity` yes-list keys. The plan's memory is an estimate, because the
-    /// seeds depend on the keys.
+    /// seeds depend on the keys. If memory is limited, it includes room for random variation.
     fn plan_members(builder: &Builder<Self>, capacity: usize) -> Option<Plan<Details>> {
         let Options { no_capacity: no, label, .. } = builder.options;
         let (yes, rate) = (capacity as u64, builder.rate().unwrap_or(DEFAULT_RATE));
         let shape = builder.shape([yes, no], [yes, no], rate)?;
         let expected_rate = -(-(yes as f64) / shape.fingerprints()).exp_m1();
-        let lines = (shape.expected_bits(yes, no) / (8 * LINE) as f64).ceil() as usize;
+        let bits = shape.expected_bits(yes, no);
+        let spare = if builder.memory.is_some() { 0.01 * bits + 8.0 * bits.sqrt() } else { 0.0 };
+        let lines = ((bits + spare) / (8 * LINE) as f64).ceil() as usize;
         let size = (shape.quotients(), shape.remainder_bits);
         let details = shape.details(Tally { yes, no, fingerprints: yes, rate, label });
         Some(Plan::new(capacity, size, expected_rate, bytes_of(lines), details))
@@ -132,10 +134,12 @@ impl Builder<YesNoFilter> {
     ///
     /// # Errors
     /// [`ListError::OnBothLists`] names a hash that is on both lists. [`ListError::Build`] if the
-    /// options are impossible, if there is not enough memory, or if there are more yes-list keys
-    /// than the [memory](Self::memory) has room for. [`ListError::Uneven`] if the hashes aren't random.
+    /// options are impossible, if there is not enough memory, or if the lists don't fit in the
+    /// [memory](Self::memory) that was given. [`ListError::Uneven`] if the hashes aren't random.
     pub fn build(&self, yes: &[Hash], no: &[Hash]) -> Result<YesNoFilter, ListError> {
-        let plan = self.plan()?;
+        let mut with_no_list = self.clone();
+        with_no_list.options.no_capacity = self.options.no_capacity.max(no.len() as u64);
+        let plan = with_no_list.plan()?;
         let lists = [sorted(yes)?, sorted(no)?];
         if let Some(hash) = first_common(&lists[0], &lists[1]) {
             let position = |list: &[Hash]| list.iter().position(|&other| other == hash);
@@ -156,7 +160,13 @@ impl Builder<YesNoFilter> {
         let mut shape = self.shape(counts, planned, rate).ok_or_else(too_many)?;
         loop {
             match write(shape, tally, [&lists[0], &lists[1]])? {
-                Ok(filter) => return Ok(filter),
+                Ok(filter) => {
+                    let used = filter.stats().memory;
+                    return match self.memory.filter(|&most| used > most) {
+                        Some(most) => Err(PlanError::Budget(most).into()),
+                        None => Ok(filter),
+                    };
+                }
                 // Some quotient has too many keys of both lists.
                 Err(NoSeed { least_bits }) => {
                     let larger = Shape::plan(planned_yes, planned_no, rate, least_bits);
@@ -192,7 +202,7 @@ fn sorted(list: &[Hash]) -> Result<Vec<Hash>, BuildError> {
 }
 
 /// Returns the first hash that is on both of two sorted lists.
-fn first_common(yes: &[Hash], no: &[Hash]) -> Option<Hash> {
+pub(in crate::list) fn first_common(yes: &[Hash], no: &[Hash]) -> Option<Hash> {
     let mut no = no.iter().copied().peekable();
     yes.iter().copied().find(|&yes| {
         while no.next_if(|&no| no < yes).is_some() {}

@@ -35,6 +35,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
+pub(super) use build::first_common;
 pub use delta::{Delta, DeltaError};
 pub(crate) use shape::Shape;
 

@@ -129,11 +129,32 @@ fn memory_limits_the_number_of_yes_list_keys() {
     let keys = hashes(0..plan.capacity as u64 + 1, 9);
     let filter = builder.build(&keys[1..], &[]).unwrap();
     check(&filter, &keys[1..], &[]);
-    assert!(filter.stats().memory as f64 <= 1.01 * f64::from(1 << 16));
+    assert!(filter.stats().memory <= 1 << 16);
     let refused = builder.build(&keys, &[]).unwrap_err();
     let ListError::Build(BuildError::Members { capacity }) = refused else { panic!("{refused}") };
     assert_eq!(capacity, plan.capacity as u64);
+    // A long no list needs memory, too.
+    let no = hashes(100_000..1_100_000, 9);
+    let filter = builder.build(&keys[1..20_000], &no).unwrap();
+    check(&filter, &keys[1..20_000], &no[..1000]);
+    assert!(filter.stats().memory <= 1 << 16);
+    assert!(builder.build(&keys[1..], &no).is_err());
     assert_eq!(builder.capacity(10).plan().unwrap_err(), PlanError::Size);
+}
+
+/// Also lists of exactly the planned size.
+#[test]
+fn memory_limit_holds_for_any_seeds() {
+    for (bytes, no) in [(1 << 10, 200), (1 << 12, 3_000), (1 << 14, 100_000), (1 << 15, 10)] {
+        let builder = YesNoFilter::builder().false_positive_rate(0.01).memory(bytes);
+        let capacity = builder.clone().no_capacity(no).plan().unwrap().capacity as u64;
+        for seed in 0..20 {
+            let all = hashes(0..capacity + no as u64, 100 + seed);
+            let (yes, no) = all.split_at(capacity as usize);
+            let filter = builder.build(yes, no).unwrap();
+            assert!(filter.stats().memory <= bytes);
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::super::ListError;
 use super::Matching;
 use crate::builder::Builder;
 use crate::error::BuildError;
-use crate::{Hash, Keyed, YesNoFilter, hash::KeyedHasher};
+use crate::{Filter, Hash, Keyed, YesNoFilter, hash::KeyedHasher};
 
 /// A [`YesNoFilter`] of lines, hosts or URLs. `twiceshy list build --match` writes such filters.
 ///
@@ -29,16 +29,30 @@ use crate::{Hash, Keyed, YesNoFilter, hash::KeyedHasher};
 /// The answer is "no" for each line of the no list and for all hosts above it. For any other line,
 /// the filter looks up every key that could match it; a host has one such key per label. The
 /// false-positive rate applies to each of these lookups separately.
+///
+/// To read a file in place, convert a [`Frozen`](crate::Frozen) filter:
+///
+/// ```
+/// use twiceshy::{Frozen, Keyed, KeyedSnapshot, Matching, MatchingFilter, SecretMode, YesNoFilter};
+/// # let list = YesNoFilter::builder().matching(Matching::Host).build(&["evil.example"], &[""])?;
+/// # let mut bytes = Vec::new();
+/// # list.keyed().write_to(&mut bytes, SecretMode::Include)?;
+/// // The bytes may be a `MappedFile`.
+/// let frozen = Keyed::<[u8], Frozen<YesNoFilter>>::from_bytes(bytes, None)?;
+/// let list = MatchingFilter::try_from(frozen)?;
+/// assert!(list.contains("www.evil.example"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
-pub struct MatchingFilter {
-    filter: Keyed<[u8], YesNoFilter>,
+pub struct MatchingFilter<F = YesNoFilter> {
+    filter: Keyed<[u8], F>,
     matching: Matching,
 }
 
-impl MatchingFilter {
-    pub(crate) fn new(filter: Keyed<[u8], YesNoFilter>) -> Option<Self> {
-        let matching = Matching::from_label(filter.filter().label())?;
-        Some(Self { filter, matching })
+impl<F: Filter> MatchingFilter<F> {
+    /// Returns a filter of keys that were made from lines in the way that the label says.
+    pub(crate) fn new(filter: Keyed<[u8], F>, label: u32) -> Option<Self> {
+        Some(Self { filter, matching: Matching::from_label(label)? })
     }
 
     /// Returns how the filter matches lines.
@@ -47,7 +61,7 @@ impl MatchingFilter {
     }
 
     /// Returns the underlying filter of keys.
-    pub const fn keyed(&self) -> &Keyed<[u8], YesNoFilter> {
+    pub const fn keyed(&self) -> &Keyed<[u8], F> {
         &self.filter
     }
 

@@ -6,6 +6,7 @@ use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, bad_header};
 use crate::snapshot::kind::Kind;
 use crate::telescoping::{self, CodedFilter, CodedTally};
+use std::borrow::Cow;
 
 impl<S: telescoping::Scheme> Describe for CodedFilter<S> {
     const KIND: Kind = match (S::REPAIRS, S::MEMBERS_TO_FORGET) {
@@ -15,8 +16,8 @@ impl<S: telescoping::Scheme> Describe for CodedFilter<S> {
     };
     const MIXES: bool = true;
 
-    fn lines(&self) -> &Lines {
-        self.shared.table.lines()
+    fn lines(&self) -> Result<Cow<'_, Lines>, SnapshotError> {
+        Ok(Cow::Borrowed(self.shared.table.lines()))
     }
 
     fn fields(&self) -> Fields {

@@ -1,22 +1,27 @@
 //! Snapshots of yes/no filters and lists.
 
 use crate::bits::memory::Lines;
-use crate::error::Invalid;
-use crate::list::{Shape, Tally};
+use crate::error::{BuildError, Invalid};
+use crate::list::{ListError, Shape, Tally};
 use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, bad_header};
 use crate::snapshot::frozen::{Frozen, InPlace};
 use crate::snapshot::kind::Kind;
-use crate::snapshot::packed::{Pack, Parts, packed_tables, push_hashes};
+use crate::snapshot::packed;
 use crate::{YesNoFilter, YesNoList};
+use std::borrow::Cow;
+
+/// Highest planned number of keys in a snapshot, so that a short file can't make its reader
+/// allocate much memory. A list that is planned for more keys writes this number.
+const MOST_PLANNED: usize = 1 << 24;
 
 impl Describe for YesNoFilter {
     const KIND: Kind = Kind::Lists;
     /// The bits of the user's label.
     const EXTRA_BITS: u64 = 0xffff_ffff;
 
-    fn lines(&self) -> &Lines {
-        self.parts().2
+    fn lines(&self) -> Result<Cow<'_, Lines>, SnapshotError> {
+        Ok(Cow::Borrowed(self.parts().2))
     }
 
     fn fields(&self) -> Fields {
@@ -52,31 +57,49 @@ impl Describe for YesNoFilter {
 
 impl InPlace for YesNoFilter {}
 
-packed_tables!(YesNoList);
-
 /// The snapshot contains only the lists. The filter is built when they are read.
-impl Pack for YesNoList {
+impl Describe for YesNoList {
     const KIND: Kind = Kind::ChangingLists;
+    /// The number of no-list keys that the filter is planned for.
+    const EXTRA_BITS: u64 = u64::MAX;
 
-    fn pack(&self) -> (Fields, Vec<u8>) {
-        let mut parts = Vec::with_capacity(16 * (self.yes().len() + self.no().len()));
-        push_hashes(&mut parts, self.yes());
-        push_hashes(&mut parts, self.no());
-        let [yes, no] = [self.yes(), self.no()].map(|list| list.len() as u64);
-        let repairs = self.stats().repairs.min(MAX_COUNT);
-        let counts = [yes, no, repairs, self.planned_rate().to_bits()];
-        (Fields { counts, ..Fields::default() }, parts)
+    fn lines(&self) -> Result<Cow<'_, Lines>, SnapshotError> {
+        let size = 16 * (self.yes().len() + self.no().len());
+        packed::lines(size, |mut parts| {
+            packed::write_hashes(&mut parts, self.yes())?;
+            packed::write_hashes(&mut parts, self.no())
+        })
     }
 
-    fn unpack(fields: &Fields, parts: &[u8]) -> Result<Self, SnapshotError> {
-        let [yes, no, repairs, rate] = fields.counts;
+    fn fields(&self) -> Fields {
+        let [yes, no] = [self.yes(), self.no()].map(|list| list.len() as u64);
+        let [size, extra] = self.planned().map(|keys| keys.min(MOST_PLANNED) as u64);
+        let counts = [yes, no, self.stats().repairs.min(MAX_COUNT), self.planned_rate().to_bits()];
+        Fields { size, counts, extra, ..Fields::default() }
+    }
+
+    fn decode(header: &Header) -> Result<Assemble<Self>, SnapshotError> {
+        let Fields { size, counts: [yes, no, repairs, rate], extra, .. } = header.fields;
         if repairs > MAX_COUNT {
             return Err(bad_header("it counts too many repairs"));
         }
-        let mut parts = Parts::new(parts);
-        let (yes, no) = (parts.hashes(yes)?, parts.hashes(no)?);
-        let list = Self::from_lists(yes, no, f64::from_bits(rate), repairs);
-        list.map_err(|error| SnapshotError::Header(error.to_string()))
+        if size.max(extra) > MOST_PLANNED as u64 {
+            return Err(bad_header("it is planned for too many keys"));
+        }
+        let planned = [size, extra].map(|keys| keys as usize);
+        Ok(packed::assemble(header, move |mut parts| {
+            let (yes, no) = (parts.hashes(yes)?, parts.hashes(no)?);
+            let list = Self::from_lists(yes, no, planned, f64::from_bits(rate), repairs);
+            list.map_err(|error| match error {
+                ListError::Build(BuildError::Memory { bytes }) => SnapshotError::Memory { bytes },
+                other => SnapshotError::Header(other.to_string()),
+            })
+        }))
+    }
+
+    /// Reading builds the filter, so there is nothing else to check.
+    fn check_all(&self) -> Result<(), Invalid> {
+        Ok(())
     }
 }
 
@@ -91,7 +114,7 @@ impl Frozen<YesNoFilter> {
 mod matching {
     use crate::snapshot::error::with_path;
     use crate::{
-        Keyed, MatchingFilter, SecretMode, YesNoFilter,
+        Frozen, Keyed, MatchingFilter, SecretMode, YesNoFilter,
         snapshot::{KeyedSnapshot, SnapshotError},
     };
     use std::path::Path;
@@ -118,14 +141,20 @@ mod matching {
         }
     }
 
-    /// Fails with [`SnapshotError::UnknownMatching`] if the filter's label doesn't stand for a
-    /// [`Matching`](crate::Matching).
-    impl TryFrom<Keyed<[u8], YesNoFilter>> for MatchingFilter {
-        type Error = SnapshotError;
+    macro_rules! from_keyed {
+        ($($filter:ty),+) => {$(
+            /// Fails with [`SnapshotError::UnknownMatching`] if the filter's label doesn't stand for
+            /// a [`Matching`](crate::Matching).
+            impl TryFrom<Keyed<[u8], $filter>> for MatchingFilter<$filter> {
+                type Error = SnapshotError;
 
-        fn try_from(filter: Keyed<[u8], YesNoFilter>) -> Result<Self, SnapshotError> {
-            let label = filter.filter().label();
-            Self::new(filter).ok_or(SnapshotError::UnknownMatching { label })
-        }
+                fn try_from(filter: Keyed<[u8], $filter>) -> Result<Self, SnapshotError> {
+                    let label = filter.filter().label();
+                    Self::new(filter, label).ok_or(SnapshotError::UnknownMatching { label })
+                }
+            }
+        )+};
     }
+
+    from_keyed!(YesNoFilter, Frozen<YesNoFilter>);
 }

@@ -7,8 +7,8 @@ use crate::snapshot::SnapshotError;
 use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, bad_header};
 use crate::snapshot::frozen::InPlace;
 use crate::snapshot::kind::Kind;
-use crate::traits::forward;
 use crate::{QuotientFilter, quotient::Parameters};
+use std::borrow::Cow;
 
 impl Describe for QuotientFilter {
     const KIND: Kind = Kind::Quotient;
@@ -16,7 +16,9 @@ impl Describe for QuotientFilter {
     const EXTRA_BITS: u64 = u64::MAX;
     const MIXES: bool = true;
 
-    forward!(Self: fn lines(&self) -> &Lines;);
+    fn lines(&self) -> Result<Cow<'_, Lines>, SnapshotError> {
+        Ok(Cow::Borrowed(self.lines()))
+    }
 
     fn fields(&self) -> Fields {
         let Parameters { slots, remainder_bits, slot_bits, value_bits, remainders, .. } =
@@ -68,9 +70,6 @@ impl Describe for QuotientFilter {
     fn check_compatible(first: &Fields, shard: &Fields) -> Result<(), SnapshotError> {
         if shard.bits[2] != first.bits[2] {
             return Err(bad_header("its values are not as wide as those of the first shard"));
-        }
-        if shard.extra != first.extra {
-            return Err(bad_header("it grows at a different load than the first shard"));
         }
         Ok(())
     }

@@ -8,9 +8,10 @@ use crate::snapshot::describe::{Assemble, Describe, Fields, Header, MAX_COUNT, b
 use crate::snapshot::frozen::{Frozen, InPlace};
 use crate::snapshot::kind::Kind;
 use crate::snapshot::verbs::WithSecret;
-use crate::traits::{filter_traits, forward};
+use crate::traits::filter_traits;
 use crate::{RangeFilter, Secret};
 use core::ops::RangeBounds;
+use std::borrow::Cow;
 
 /// Flag of a filter whose boxes have ages.
 const AGES: u32 = 2;
@@ -35,7 +36,9 @@ impl<K: RangeKey, const ADAPTIVE: bool> Describe for MementoFilter<K, ADAPTIVE> 
         }
     }
 
-    forward!(Self: fn lines(&self) -> &Lines;);
+    fn lines(&self) -> Result<Cow<'_, Lines>, SnapshotError> {
+        Ok(Cow::Borrowed(self.lines()))
+    }
 
     fn decode(header: &Header) -> Result<Assemble<Self>, SnapshotError> {
         let Fields { flags, size: slots, bits, counts, .. } = header.fields;

@@ -5,9 +5,9 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use twiceshy::concurrent::{RebuildError, ShardPlan};
+use twiceshy::concurrent::{RebuildError, Replacement, ShardPlan};
 use twiceshy::{
-    Answer, Hash, Member, QuotientFilter,
+    Answer, Concurrent, Hash, Member, QuotientFilter, Snapshot,
     builder::Builder,
     error::{AdaptError, BuildError, PlanError},
 };
@@ -354,4 +354,60 @@ fn members_are_never_absent_while_shards_are_rebuilt() {
     });
     check_entries(&filter, &store.into_inner().unwrap());
     filter.validate().unwrap();
+}
+
+/// Returns a filter with four shards, the members of the last shard, and a filter to replace it.
+fn replacement() -> (Concurrent<QuotientFilter>, Members, Replacement<QuotientFilter>) {
+    let filter = builder().capacity(2_000).shards(4).build_concurrent().unwrap();
+    let all = members(1_000, 12);
+    filter.insert_each(&all.keys().copied().collect::<Vec<_>>()).unwrap();
+    let listed = list(&all, filter.shard_hashes(3));
+    let built = filter.build_shard(3, ShardPlan::default(), &listed, &NONE).unwrap();
+    let of_shard = all.range(filter.shard_hashes(3)).map(|(&hash, &count)| (hash, count));
+    (filter, of_shard.collect(), built)
+}
+
+#[test]
+fn replacement_takes_batches_and_reports_hashes_of_the_whole_filter() {
+    let (filter, mut all, built) = replacement();
+    let new = built.filter();
+    let hashes = filter.shard_hashes(3);
+    assert_eq!((new.shards(), new.shard_hashes(0)), (1, hashes.clone()));
+    check_entries(new, &all);
+    let more: Vec<Hash> = (0..60).map(|n| Hash::from_u128(u128::MAX - (n << 90))).collect();
+    new.insert_many(&more[..30]).unwrap();
+    new.insert_each(&more[30..]).unwrap();
+    all.extend(more.iter().map(|&hash| (hash, 1)));
+    let mut maybe = Vec::new();
+    new.contains_many(&more, &mut maybe);
+    assert!(maybe.iter().all(|&maybe| maybe));
+    check_entries(new, &all);
+    new.validate().unwrap();
+    filter.replace_shard(built);
+    filter.validate().unwrap();
+    assert!(all.keys().all(|&hash| filter.contains(hash)));
+    filter.contains_many(&more, &mut maybe);
+    assert!(maybe.iter().all(|&maybe| maybe));
+}
+
+/// A file of a single shard would be read as a whole filter, which misses members.
+#[test]
+fn replacement_cannot_be_saved() {
+    let (_, _, built) = replacement();
+    let error = built.filter().write_to(Vec::new()).unwrap_err();
+    assert!(error.to_string().contains("save the filter"), "{error}");
+}
+
+#[test]
+#[should_panic(expected = "index out of bounds")]
+fn replacement_refuses_hashes_of_other_shards() {
+    let (_, _, built) = replacement();
+    let _ = built.filter().insert(Hash::MIN);
+}
+
+#[test]
+#[should_panic(expected = "different number of shards")]
+fn replacement_of_a_filter_with_more_shards_is_refused() {
+    let (_, _, built) = replacement();
+    builder().capacity(10).shards(8).build_concurrent().unwrap().replace_shard(built);
 }

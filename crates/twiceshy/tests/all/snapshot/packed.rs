@@ -7,7 +7,10 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use twiceshy::{
     AdaptiveBloomFilter, Answer, Filter, Hash, Keyed, KeyedSnapshot, Secret, SecretMode, Snapshot,
-    YesNoList, hash::KeyedHasher, snapshot::SnapshotError,
+    YesNoFilter, YesNoList,
+    hash::KeyedHasher,
+    list::{Delta, DeltaError},
+    snapshot::SnapshotError,
 };
 use twiceshy_model::packed_snapshot::{drive, read, some_lists, worn_bloom};
 use twiceshy_model::snapshot::{HEADER, seal};
@@ -176,4 +179,33 @@ fn version_1_of_packed_filters_is_read_and_written_unchanged() {
     });
     assert!((0..50).all(|number| lists.contains(hash(number))));
     assert!((50..150).all(|number| !lists.contains(hash(number))));
+}
+
+/// A file of one kind must not be taken for a damaged one of the other.
+#[test]
+fn lists_and_deltas_are_told_apart() {
+    let lists = saved(&YesNoList::builder().build().unwrap());
+    assert_eq!(Delta::from_bytes(&lists), Err(DeltaError::NotADelta));
+    let filter = YesNoFilter::builder().build(&[], &[]).unwrap();
+    let delta = filter.delta_to(&filter).unwrap().to_bytes();
+    let error = YesNoList::read_from(&delta[..]).unwrap_err();
+    assert!(matches!(error, SnapshotError::NotASnapshot), "{error}");
+}
+
+/// The last slots of a small filter have no room for these hashes.
+#[test]
+fn lists_that_only_a_large_filter_can_hold_are_restored() {
+    let pair = |n: u128| [0, 1].map(|one| Hash::from_u128(u128::MAX - 2 * n - one));
+    let fill = |lists: &mut YesNoList| {
+        let fits = |lists: &mut YesNoList, [yes, no]: [Hash; 2]| {
+            lists.add_no(no).is_ok() && lists.add_yes(yes).is_ok()
+        };
+        (0..200).take_while(|&n| fits(lists, pair(n))).count()
+    };
+    let small = fill(&mut YesNoList::builder().build().unwrap());
+    let mut lists = YesNoList::builder().capacity(100_000).no_capacity(50_000).build().unwrap();
+    assert!(fill(&mut lists) > small + 20);
+    let restored = round_trip(&lists);
+    assert!(restored.yes().iter().eq(lists.yes().iter()));
+    restored.validate().unwrap();
 }

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use twiceshy::KeyedSnapshot;
 use twiceshy::{
-    Answer, Concurrent, Hash, Keyed, QuotientFilter, Secret, SecretMode, Snapshot,
-    builder::Builder, snapshot::SnapshotError,
+    Answer, Concurrent, ExtensionFilter, Hash, Keyed, PlainQuotientFilter, QuotientFilter, Secret,
+    SecretMode, Snapshot, TelescopingFilter, builder::Builder, concurrent::PlainShard,
+    snapshot::SnapshotError,
 };
 use twiceshy_deadline::Deadline;
 use twiceshy_model::concurrent::{Members, check_entries, entries_of, forget, list};
@@ -218,9 +219,8 @@ fn shards_that_do_not_belong_together_are_refused() {
         error.to_string()
     };
     assert!(refused(&[of(plain().value_bits(3))]).contains("values"));
-    assert!(refused(&[of(plain().grow_at(0.9))]).contains("grows at a different load"));
-    // Shards may differ in their number of slots, remainder bits and slot bits.
-    let other = of(QuotientFilter::builder().slots(99).remainder_bits(9));
+    // Shards may differ in their number of slots, remainder bits, slot bits, and load to grow at.
+    let other = of(QuotientFilter::builder().slots(99).remainder_bits(9).grow_at(0.9));
     restored(&together(&[shard.clone(), other])).unwrap();
     // A shard that contains a secret, or the mark of one, is refused.
     let keyed = Keyed::<u64, _>::new(plain().build().unwrap(), Secret::from_bytes([7; 16]));
@@ -347,6 +347,81 @@ fn filter_can_be_used_while_it_is_saved() {
     // Saving holds no lock while it writes; otherwise the writer would deadlock.
     filter.write_to(Using(&filter, 0)).unwrap();
     assert!(filter.len() > hashes.len());
+}
+
+/// A writer that makes all shards keep their size as soon as the first bytes are written.
+struct Stopping<'a>(&'a Concurrent<QuotientFilter>, Vec<u8>);
+
+impl std::io::Write for Stopping<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.1.len() > LINE {
+            self.0.stop_growing();
+        }
+        self.1.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn filter_that_stops_growing_while_it_is_saved_is_restored() {
+    let filter = builder().capacity(300).shards(4).build_concurrent().unwrap();
+    filter.insert(Hash::MAX).unwrap();
+    let mut stopping = Stopping(&filter, Vec::new());
+    filter.write_to(&mut stopping).unwrap();
+    let back = restored(&stopping.1).unwrap();
+    assert!(back.contains(Hash::MAX));
+    assert!(saved(&back) == stopping.1 && saved(&back) != saved(&filter));
+}
+
+type Users<F> = Keyed<str, Concurrent<F>>;
+
+#[test]
+fn keyed_concurrent_filter_is_saved_with_and_without_its_secret() {
+    fn check<F: PlainShard>() {
+        let builder = Builder::<F>::default().slots(100).remainder_bits(9).shards(4);
+        let users: Users<F> = builder.build_concurrent_keyed().unwrap();
+        users.insert("alice").unwrap();
+        let saved = |mode| {
+            let mut bytes = Vec::new();
+            users.write_to(&mut bytes, mode).unwrap();
+            bytes
+        };
+        let read = |bytes: &[u8], secret| Users::<F>::read_from(bytes, secret);
+        let other = Some(Secret::from_bytes([1; 16]));
+        let omitted = saved(SecretMode::Omit);
+        let secret = users.secret();
+        assert!(read(&omitted, Some(secret.clone())).unwrap().contains("alice"));
+        assert!(!omitted.windows(16).any(|bytes| bytes == secret.expose()));
+        assert!(matches!(read(&omitted, None), Err(SnapshotError::NoSecret)));
+        assert!(matches!(read(&omitted, other.clone()), Err(SnapshotError::OtherSecret)));
+        let included = saved(SecretMode::Include);
+        assert!(read(&included, None).unwrap().contains("alice"));
+        assert!(matches!(read(&included, other.clone()), Err(SnapshotError::OtherSecret)));
+        assert_eq!(included.len(), omitted.len() + LINE);
+        // A filter of hashes ignores the secret and the mark.
+        for bytes in [&omitted, &included] {
+            let hashes = Concurrent::<F>::read_from(&bytes[..]).unwrap();
+            let mut bare = Vec::new();
+            hashes.write_to(&mut bare).unwrap();
+            assert!(hashes.contains(users.hash("alice")));
+            assert!(read(&bare, other.clone()).is_ok(), "without a mark, any secret is accepted");
+        }
+        for at in 0..2 * LINE {
+            let mut changed = included.clone();
+            changed[at] ^= 0x10;
+            assert!(read(&changed, None).is_err(), "byte {at}");
+        }
+        for length in 0..included.len() {
+            assert!(read(&included[..length], None).is_err());
+        }
+    }
+    check::<QuotientFilter>();
+    check::<TelescopingFilter>();
+    check::<ExtensionFilter>();
+    check::<PlainQuotientFilter>();
 }
 
 /// Compares with a file of format version 1. If the file is missing, writes it for review.

@@ -6,9 +6,11 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use twiceshy::Listing;
-use twiceshy::concurrent::{self, ShardPlan};
+use twiceshy::builder::Builder;
+use twiceshy::concurrent::{self, PlainShard, ShardPlan};
 use twiceshy::{
-    Answer, Concurrent, ExtensionFilter, Hash, PlainQuotientFilter, Snapshot,
+    Answer, Concurrent, ExtensionFilter, Hash, Member, PlainQuotientFilter, Snapshot,
+    TelescopingFilter,
     error::{AdaptError, BuildError, InsertError, PlanError, RemoveError},
     snapshot::SnapshotError,
     telescoping::{self, CodedFilter, Extensions, Selectors},
@@ -332,4 +334,24 @@ fn counts_of_shards_are_added_without_overflow() {
     seal_shards(&mut bytes);
     let restored = Concurrent::<CodedFilter<Extensions>>::read_from(&bytes[..]).unwrap();
     assert_eq!(restored.forgotten(), u64::MAX);
+}
+
+/// The members need a hundred times the planned slots.
+#[test]
+fn rebuilt_shard_gets_the_slots_that_its_members_need() {
+    fn check<F: PlainShard>() {
+        let filter = Builder::<F>::default().slots(100).shards(2).build_concurrent().unwrap();
+        let members: Vec<Hash> = (0..1000u128).map(|n| Hash::from_u128(n << 116)).collect();
+        for plan in [ShardPlan::capacity(10), ShardPlan::default()] {
+            filter.rebuild_shard(0, plan, &members, &[]).unwrap();
+            assert_eq!(filter.len(), members.len());
+            assert!(members.iter().all(|&member| filter.contains(member)));
+        }
+        let same = [Member { hash: members[0], count: 5_000 }];
+        filter.rebuild_shard(0, ShardPlan::capacity(1), &same, &[]).unwrap();
+        assert_eq!(filter.len(), 5_000);
+    }
+    check::<TelescopingFilter>();
+    check::<ExtensionFilter>();
+    check::<PlainQuotientFilter>();
 }
