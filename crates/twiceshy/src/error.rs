@@ -37,9 +37,9 @@ pub enum InsertError {
     #[error("repairs near the member leave no room for it; list the members near it to insert it")]
     NeedsMembers(Box<Claim>),
     /// The claim is stale or was made by a different filter, or the listing doesn't match the
-    /// filter.
+    /// filter. Or a listed member lies outside the claim's interval.
     ///
-    /// Only telescoping and extension filters, and their concurrent filters, return it.
+    /// Only `insert_listed` returns it.
     #[error("the claim is stale, or the listing doesn't match the filter; insert and list again")]
     Mismatch,
 }
@@ -124,8 +124,9 @@ pub enum RemoveError {
 ///
 /// All filters share this type, because [`Adaptive`](crate::Adaptive) needs one.
 ///
-/// Except for [`Full`](Self::Full), all of these errors protect members: the repair would cause a
-/// false negative.
+/// [`TooLong`](Self::TooLong), [`Crowded`](Self::Crowded), [`Inseparable`](Self::Inseparable) and
+/// [`Full`](Self::Full) mean that the repair is impossible. All other errors protect members: the
+/// repair would cause a false negative.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdaptError {
@@ -348,3 +349,9 @@ macro_rules! refuse_listings {
 }
 
 refuse_listings!(AdaptError, RemoveError);
+
+impl From<Mismatch> for InsertError {
+    fn from(_: Mismatch) -> Self {
+        Self::Mismatch
+    }
+}

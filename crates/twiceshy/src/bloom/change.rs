@@ -45,17 +45,22 @@ impl AdaptiveBloomFilter {
         }
     }
 
-    /// Inserts the claim's query like [`insert`](Self::insert), and ignores the listing. This
-    /// method is for code that works with any filter: a Bloom filter never [needs
+    /// Inserts the claim's query like [`insert`](Self::insert), unless the listing can't be that of
+    /// the cell. This method is for code that works with any filter: a Bloom filter never [needs
     /// members](InsertError::NeedsMembers) for an insert.
     ///
     /// # Errors
-    /// The same as for [`insert`](Self::insert).
+    /// The same as for [`insert`](Self::insert), or [`InsertError::Mismatch`] if the claim is
+    /// stale, or if the listed members can't be those of the cell.
     pub fn insert_listed<'l>(
         &mut self,
         claim: &Claim,
-        _listing: impl Into<Listing<'l>>,
+        listing: impl Into<Listing<'l>>,
     ) -> Result<(), InsertError> {
+        let (_, missing) = self.list(self.cell_of(claim.query), claim, &listing.into())?;
+        if missing > 0 {
+            return Err(InsertError::Mismatch);
+        }
         self.insert(claim.query)
     }
 

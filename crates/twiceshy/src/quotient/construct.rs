@@ -37,7 +37,8 @@ impl QuotientFilter {
     /// plain, they must also be the same in both filters, and k must be 0.
     ///
     /// Members keep their values. If members share a fingerprint, it gets the largest of their
-    /// values. Tombstones are dropped.
+    /// values. Tombstones are dropped. The new filter grows automatically if a source does, at the
+    /// lowest of their loads.
     ///
     /// ```
     /// # use twiceshy::{QuotientFilter, Hash};
@@ -66,6 +67,7 @@ impl QuotientFilter {
         let members = in_order(members, |member: Member| member.hash, "members");
         if !parameters.remainders.is_plain() {
             filter.write_mixed(members, mistakes.into_iter(), sources)?;
+            filter.succeed_all(sources);
             return Ok(filter);
         }
         let mut mistakes = Neighbours { before: None, rest: mistakes.into_iter().peekable() };
@@ -93,6 +95,7 @@ impl QuotientFilter {
         write_minirun(digits, &mut minirun, &mut writer)?;
         mistakes.around(Hash::MAX)?;
         writer.finish()?;
+        filter.succeed_all(sources);
         Ok(filter)
     }
 
@@ -134,9 +137,7 @@ impl QuotientFilter {
         mistakes: impl IntoIterator<Item = Hash>,
     ) -> Result<Self, BuildError> {
         let parameters = Parameters { remainders: Remainders::fresh()?, ..self.parameters() };
-        let mut rotated = Self::rebuilt(parameters, &[self], members, mistakes)?;
-        rotated.succeed(self);
-        Ok(rotated)
+        Self::rebuilt(parameters, &[self], members, mistakes)
     }
 
     /// Writes members and mistakes into this filter, which must be empty and have remainders that

@@ -35,8 +35,8 @@ use crate::{Hash, Secret, Stats};
 use boxes::{Boxes, Shared, Spot};
 use core::fmt;
 
-/// Maximum number of partitions in a lookup. For a longer range, the answer is "maybe" without a
-/// lookup, because that would take milliseconds.
+/// Maximum number of partitions in a lookup. For a longer range, only the number of members
+/// decides, because a lookup would take milliseconds.
 const MOST_PARTITIONS: u128 = 1 << 16;
 
 /// Maximum number of partitions in a repaired range. A longer range is not repaired, because many
@@ -47,7 +47,8 @@ const MOST_REPAIRED: u128 = 1 << 10;
 ///
 /// It is built for ranges of up to some length R. For these it keeps its false-positive rate,
 /// however close they are to members. For longer ranges the rate grows in proportion to their
-/// length. For a range of more than 2^16 partitions the answer is always "maybe".
+/// length. For a range of more than 2^16 partitions the answer is "maybe", unless the filter is
+/// empty.
 ///
 /// # How it works
 /// The space of keys is split into *partitions* of length R, rounded up to a power of two. The

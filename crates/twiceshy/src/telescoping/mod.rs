@@ -189,7 +189,7 @@ pub struct CodedFilter<S: Scheme> {
     pub(crate) shared: Shared<S>,
     // The rest is the writer's state. Lookups don't see it; claims read `versions` and `crowded`.
     usage: Usage,
-    /// One version per block.
+    /// Versions for claims. Blocks that share one of at most 1024 stripes share a version.
     pub(crate) versions: Versions,
     /// One bit per block, which is set if the block's code had no room for the last repair. In that
     /// case, the next claim names all members of the block, so that the filter can forget other

@@ -240,7 +240,8 @@ impl<S: Scheme> Builder<CodedFilter<S>> {
         let rate = |bits: u32| expected_rate(self.load(), bits);
         let suffices = |bits: &u32| self.rate().is_none_or(|most| rate(*bits) <= most);
         let remainder_bits = self.widths(*WIDTHS.end()).find(suffices)?;
-        let (code_bits, remainders) = (self.options.code_bits, Remainders::PLAIN);
+        let code_bits = if S::REPAIRS { self.options.code_bits } else { 0 };
+        let remainders = Remainders::PLAIN;
         let parameters = Parameters { slots, remainder_bits, code_bits, remainders };
         let bytes = CodedFilter::<S>::memory_for(parameters)?;
         let rate = expected_rate(capacity as f64 / slots as f64, remainder_bits);

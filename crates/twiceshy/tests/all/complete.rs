@@ -296,3 +296,27 @@ fn rebuilt_filter_regains_remainder_bits_and_keeps_repairs() {
         assert!(repaired.iter().all(|&mistake| !rebuilt.contains(mistake)));
     }
 }
+
+#[test]
+fn merged_and_rebuilt_filters_grow_at_the_lowest_load_of_their_sources() {
+    let members = hashes(100);
+    let build = |load: Option<f64>| {
+        let builder = QuotientFilter::builder().slots(64).remainder_bits(16);
+        let builder = load.map_or(builder.clone(), |load| builder.grow_at(load));
+        let mut filter = builder.build().unwrap();
+        filter.insert(members[0]).unwrap();
+        filter
+    };
+    let (fixed, early, late) = (build(None), build(Some(0.5)), build(Some(0.9)));
+    let sources = [&fixed, &late, &early];
+    let replaced = [
+        QuotientFilter::merged(&sources).unwrap(),
+        QuotientFilter::rebuilt(fixed.parameters(), &sources, [members[0]], []).unwrap(),
+    ];
+    for mut filter in replaced {
+        filter.insert_many(&members[1..]).unwrap();
+        assert!((0.25..=0.5).contains(&filter.stats().load), "{:?}", filter.stats());
+    }
+    let mut filter = QuotientFilter::merged(&[&fixed, &fixed]).unwrap();
+    assert!(matches!(filter.insert_many(&members), Err(InsertError::Full { .. })));
+}
