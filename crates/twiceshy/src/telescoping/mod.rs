@@ -141,7 +141,8 @@ pub type TelescopingFilter = CodedFilter<Selectors>;
 /// like the broom filter, but in a code of fixed size.
 ///
 /// Compared with a [`TelescopingFilter`], each repair also makes other mistakes less likely, but
-/// takes more space, so this filter forgets repairs sooner. Its lookups and inserts are faster.
+/// takes more space, so this filter forgets repairs sooner. After repairs, its lookups of
+/// absent keys are faster.
 ///
 /// # Guarantees
 /// The same as for a [`TelescopingFilter`], but for fewer queries: Θ(n) different queries with Θ(n)
@@ -157,8 +158,7 @@ pub type ExtensionFilter = CodedFilter<Extensions>;
 ///
 /// To repair a mistake, an adaptive filter needs a list of the members near it. If nobody can list
 /// them, or if queries are not repeated, use this filter. It has no room for repairs, so it is
-/// smaller than a [`TelescopingFilter`] with the same rate, and a little faster. Its mistakes
-/// stay: an attacker who finds a few can repeat them as often as they like.
+/// smaller than a [`TelescopingFilter`] with the same rate. Its mistakes stay: an attacker who finds a few can repeat them as often as they like.
 ///
 /// It has no `check`, no `adapt` and no `remove`. Use
 /// [`remove_trusting`](CodedFilter::remove_trusting) to remove members. It relies on the caller: if
