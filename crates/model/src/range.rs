@@ -414,7 +414,7 @@ impl<K: Number> Stage<K> {
     }
 
     fn must_be_load(&self, load: f64) {
-        assert!((load - self.filter.load()).abs() < f64::EPSILON);
+        assert!((load - self.filter.stats().load).abs() < f64::EPSILON);
     }
 
     /// Returns whether the filter is so large that scripts should not let it grow.

@@ -296,7 +296,7 @@ impl AdaptiveBloomFilter {
     filter_traits!(@is_empty);
 
     /// Returns the number of members and ghosts, divided by the capacity.
-    pub fn load(&self) -> f64 {
+    fn load(&self) -> f64 {
         share(self.first.written, self.first.plan.room)
     }
 

@@ -223,7 +223,7 @@ impl QuotientFilter {
     filter_traits!(@is_empty);
 
     /// Returns the share of slots that are in use. Used slots hold members or extensions.
-    pub fn load(&self) -> f64 {
+    pub(crate) fn load(&self) -> f64 {
         self.usage.used as f64 / self.shared.table.slots() as f64
     }
 

@@ -179,7 +179,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     filter_traits!(@is_empty);
 
     /// Returns the share of the slots in use.
-    pub fn load(&self) -> f64 {
+    fn load(&self) -> f64 {
         self.boxes.load()
     }
 

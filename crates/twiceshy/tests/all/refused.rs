@@ -141,7 +141,7 @@ fn refused_insert_many_does_not_grow_the_filter() {
 
     for _ in 0..3 {
         let refused = filter.insert_many(&crowded(2000));
-        assert_eq!(refused, Err(InsertError::Full { load: filter.load() }));
+        assert_eq!(refused, Err(InsertError::Full { load: filter.stats().load }));
         assert!(contents(&filter) == before);
     }
     // All except the last one would fit into a larger filter.
