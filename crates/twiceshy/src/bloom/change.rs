@@ -1,13 +1,10 @@
 //! Inserts, removals and rebuilds of an adaptive Bloom filter.
 
 use super::AdaptiveBloomFilter;
+use super::level::MOST_MEMBERS;
 use crate::error::{BuildError, InsertError, RemoveError};
 use crate::{Claim, Hash, Listing, Member};
 use std::collections::HashSet;
-
-/// Maximum number of members after a rebuild, so that later single inserts can't overflow the
-/// count.
-const MOST_MEMBERS: u64 = u64::MAX / 2;
 
 impl AdaptiveBloomFilter {
     /// Inserts a member. A member whose cells are all set already takes no room.
@@ -201,7 +198,7 @@ impl AdaptiveBloomFilter {
             }
             let full = || BuildError::Members { capacity: self.first.plan.room };
             rotated.insert(hash).map_err(|_| full())?;
-            let len = rotated.len.checked_add(count - 1).filter(|&len| len <= MOST_MEMBERS);
+            let len = rotated.len.checked_add(count - 1).filter(|&len| len < MOST_MEMBERS);
             rotated.len = len.ok_or_else(full)?;
         }
         rotated.adaptations = self.adaptations;

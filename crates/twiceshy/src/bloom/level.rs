@@ -6,7 +6,7 @@ use crate::error::{BuildError, Invalid};
 use crate::hash::Scaled;
 use crate::{Hash, hash::KeyedHasher};
 
-/// The highest number of members or repairs in a snapshot.
+/// The highest number of members or repairs in a snapshot. Later single inserts can't overflow it.
 pub(super) const MOST_MEMBERS: u64 = 1 << 63;
 
 /// A level other than the last. Each function has its own part of the bits:

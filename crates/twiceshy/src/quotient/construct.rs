@@ -2,7 +2,7 @@
 
 use super::edit::append;
 use super::entry::{Entry, MOST_IN_ALL, MOST_MEMBERS, MOST_VALUE_BITS, Spelling};
-use super::{OptionError, Parameters, QuotientFilter, Remainders, Shared, Tally};
+use super::{Parameters, QuotientFilter, Remainders, Shared, Tally};
 use crate::bits::machine::{Target, dispatched};
 use crate::bits::word::low_bits;
 use crate::error::{BuildError, PlanError};
@@ -225,8 +225,7 @@ impl Placed {
             self.keep(&source.shared, hash, digits);
         }
         if self.value > low_bits(value_bits) {
-            let error = OptionError::ValueTooLarge { value: self.value, bits: value_bits };
-            return Err(PlanError::from(error).into());
+            return Err(BuildError::ValueTooLarge { value: self.value, bits: value_bits });
         }
         Ok(())
     }
@@ -435,7 +434,7 @@ impl Parameters {
             }
         }
         if self.value_bits > MOST_VALUE_BITS {
-            return Err(OptionError::ValueBits(self.value_bits).into());
+            return Err(PlanError::ValueBits(self.value_bits));
         }
         Ok(())
     }

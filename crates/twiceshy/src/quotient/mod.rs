@@ -21,7 +21,6 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use crate::error::options::quotient::OptionError;
 pub use crate::fingerprint::Fingerprint;
 pub use crate::hash::remainders::Remainders;
 #[doc(hidden)]

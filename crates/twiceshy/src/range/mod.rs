@@ -17,7 +17,6 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use crate::error::options::range::OptionError;
 pub use adapt::{Claim, Listing};
 #[doc(hidden)]
 pub use builder::Options;

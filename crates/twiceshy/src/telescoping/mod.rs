@@ -61,7 +61,6 @@ mod scheme;
 #[cfg(test)]
 mod tests;
 
-pub use crate::error::options::telescoping::OptionError;
 pub(crate) use change::CodesBefore;
 pub use iter::Entry;
 pub(crate) use parameters::CodedTally;
@@ -213,7 +212,7 @@ pub(crate) struct Shared<S: Scheme> {
 pub(crate) struct Lookups<S: Scheme> {
     contains: Kept<Contains<'static, S, false>>,
     contains_coded: Kept<Contains<'static, S, true>>,
-    contains_many: fn(&Shared<S>, &[Hash], &mut [bool]),
+    contains_many: for<'a> fn(&'a Shared<S>, &'a [Hash], &'a mut [bool]),
     look_closely: Kept<LookClosely<'static, S>>,
 }
 
@@ -231,7 +230,7 @@ fn routines<S: Scheme>(target: Target) -> (Lookups<S>, Inserts<S>) {
     let lookups = Lookups {
         contains: target.keep(),
         contains_coded: target.keep(),
-        contains_many: Shared::answer_many,
+        contains_many: lookup::contains_many,
         look_closely: target.keep(),
     };
     (lookups, Inserts { insert: target.keep(), insert_at: target.keep() })

@@ -5,7 +5,7 @@ use twiceshy::{
     Answer, Claim, Hash, Keyed, Member, QuotientFilter, Secret,
     error::{BuildError, GrowError, InsertError, PlanError, RemoveError},
     hash::KeyedHasher,
-    quotient::{MergeError, OptionError, ValueError},
+    quotient::{MergeError, ValueError},
 };
 
 /// Returns a hash for 16 slots of 8 bits. The first hexadecimal digit is the quotient. Each further
@@ -245,7 +245,7 @@ fn growth_ends_when_remainders_have_no_bits_left() {
     assert!(members[..inserted].iter().all(|&member| filter.contains(member)));
 
     let growing = QuotientFilter::builder().slots(100).grow_at(0.0).build();
-    assert!(matches!(growing, Err(BuildError::Plan(PlanError::Quotient(OptionError::Growth(_))))));
+    assert!(matches!(growing, Err(BuildError::Plan(PlanError::Growth(_)))));
 }
 
 #[test]
