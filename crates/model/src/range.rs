@@ -315,7 +315,7 @@ impl<K: Number> Stage<K> {
     fn remove_listed(&mut self, key: K) {
         let Answer::Maybe(claim) = self.filter.check(key) else { return };
         let listed = self.members.suspects(&self.filter, &claim);
-        let lists_mistakes = self.members.len() % 2 == 0;
+        let lists_mistakes = self.members.len().is_multiple_of(2);
         let listing = || {
             let listing = range::Listing::new(&listed);
             if lists_mistakes { listing.with_mistakes(&self.repaired) } else { listing }

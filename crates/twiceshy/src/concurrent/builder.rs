@@ -112,7 +112,7 @@ fn sharding(shards: Option<usize>) -> Result<Sharding, PlanError> {
     };
     let shards = shards.unwrap_or_else(by_default);
     if !(1..=Sharding::MOST).contains(&shards) {
-        return Err(PlanError::Shards(shards).into());
+        return Err(PlanError::Shards(shards));
     }
     Ok(Sharding::at_least(shards))
 }
