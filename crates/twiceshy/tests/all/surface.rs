@@ -447,7 +447,9 @@ fn removal_keeps_repairs(mut filter: impl Adaptive) {
     let near = claim_of(&filter, query).suspects();
     let twice = |hash: &Hash| Member { hash: *hash, count: 2 };
     let mut near: Vec<Member> = members.range(near).map(|(hash, _)| twice(hash)).collect();
-    near.iter().for_each(|member| filter.insert(member.hash).unwrap());
+    for member in &near {
+        filter.insert(member.hash).unwrap();
+    }
     let claim = claim_of(&filter, query);
     filter.adapt(&claim, Listing::new(&near)).unwrap();
     for at in 0..near.len() {
