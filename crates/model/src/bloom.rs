@@ -169,7 +169,7 @@ impl Stage {
             Ok(()) => {
                 assert!(fits);
                 assert_eq!(copy.details(), self.filter.details());
-                assert_eq!((copy.len(), copy.load()), (self.filter.len(), self.filter.load()));
+                assert_eq!(copy.stats(), self.filter.stats());
                 for &hash in &hashes {
                     self.inserted(hash);
                 }

@@ -315,7 +315,11 @@ impl<K: Number> Stage<K> {
     fn remove_listed(&mut self, key: K) {
         let Answer::Maybe(claim) = self.filter.check(key) else { return };
         let listed = self.members.suspects(&self.filter, &claim);
-        let listing = || range::Listing::new(&listed).with_mistakes(&self.repaired);
+        let lists_mistakes = self.members.len().is_multiple_of(2);
+        let listing = || {
+            let listing = range::Listing::new(&listed);
+            if lists_mistakes { listing.with_mistakes(&self.repaired) } else { listing }
+        };
         let ghosts = self.ghosts.suspects(&self.filter, &claim);
         let near = self.shared_bits(&claim, key, &ghosts);
         let ghosts = ghosts.len() as u64;
@@ -411,7 +415,7 @@ impl<K: Number> Stage<K> {
     }
 
     fn must_be_load(&self, load: f64) {
-        assert!((load - self.filter.load()).abs() < f64::EPSILON);
+        assert!((load - self.filter.stats().load).abs() < f64::EPSILON);
     }
 
     /// Returns whether the filter is so large that scripts should not let it grow.

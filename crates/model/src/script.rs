@@ -581,7 +581,7 @@ impl Stage {
                 self.model = model;
             }
             Err(InsertError::Full { load }) => {
-                assert!((load - self.filter.load()).abs() < f64::EPSILON);
+                assert!((load - self.filter.stats().load).abs() < f64::EPSILON);
                 assert!(!fits, "refused at {load}");
             }
             Err(InsertError::Uncountable) => assert!(model.is_uncountable()),
@@ -611,7 +611,7 @@ impl Stage {
     }
 
     fn must_be_full(&self, wanted: &Model, load: f64) {
-        assert!((load - self.filter.load()).abs() < f64::EPSILON);
+        assert!((load - self.filter.stats().load).abs() < f64::EPSILON);
         assert!(!wanted.fits(), "refused at {load}");
     }
 

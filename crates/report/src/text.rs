@@ -1,4 +1,7 @@
 //! Renders tables as text.
+//!
+//! This doesn't use the crate `comfy-table`, which wraps the text of cells if a table is too wide.
+//! Here, columns that don't fit follow below.
 
 use crate::{Format, Table};
 

@@ -213,7 +213,8 @@ impl<F: Plannable> Builder<F> {
     }
 
     /// Sets the maximum number of bytes that the filter may take. The filter is planned for as many
-    /// members as fit; [`plan`](Self::plan) returns how many.
+    /// members as fit; [`plan`](Self::plan) returns how many. A filter that grows by itself may take
+    /// more later.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);

@@ -3,8 +3,6 @@
 //! Narrow errors convert to general ones with `?`. For example, a [`PlanError`] becomes a
 //! [`BuildError`]. Errors that only one filter family returns are in the module of that family.
 
-pub(crate) mod options;
-
 pub use crate::hash::EntropyError;
 pub use crate::invalid::Invalid;
 
@@ -37,9 +35,9 @@ pub enum InsertError {
     #[error("repairs near the member leave no room for it; list the members near it to insert it")]
     NeedsMembers(Box<Claim>),
     /// The claim is stale or was made by a different filter, or the listing doesn't match the
-    /// filter.
+    /// filter. Or a listed member lies outside the claim's interval.
     ///
-    /// Only telescoping and extension filters, and their concurrent filters, return it.
+    /// Only `insert_listed` returns it.
     #[error("the claim is stale, or the listing doesn't match the filter; insert and list again")]
     Mismatch,
 }
@@ -124,8 +122,9 @@ pub enum RemoveError {
 ///
 /// All filters share this type, because [`Adaptive`](crate::Adaptive) needs one.
 ///
-/// Except for [`Full`](Self::Full), all of these errors protect members: the repair would cause a
-/// false negative.
+/// [`TooLong`](Self::TooLong), [`Crowded`](Self::Crowded), [`Inseparable`](Self::Inseparable) and
+/// [`Full`](Self::Full) mean that the repair is impossible. All other errors protect members: the
+/// repair would cause a false negative.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdaptError {
@@ -186,7 +185,6 @@ pub enum AdaptError {
 /// The requested filter is impossible.
 ///
 /// All filters share these errors, because they share one [`Builder`](crate::builder::Builder).
-/// Options that only one family has are in the `OptionError` of that family.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -232,18 +230,34 @@ pub enum PlanError {
     /// The filter can't be planned for that load.
     #[error("a load of {0} is impossible; choose 0.5 to 0.99, or set none if the filter expands")]
     Load(f64),
-    /// A quotient filter can't have one of its options.
-    #[error(transparent)]
-    Quotient(#[from] options::quotient::OptionError),
-    /// A telescoping or extension filter can't have one of its options.
-    #[error(transparent)]
-    Telescoping(#[from] options::telescoping::OptionError),
-    /// A range filter can't have one of its options.
-    #[error(transparent)]
-    Range(#[from] options::range::OptionError),
-    /// A concurrent filter can't have one of its options.
-    #[error(transparent)]
-    Concurrent(#[from] options::concurrent::OptionError),
+    /// A quotient filter can't grow at that load.
+    #[error("a filter can't grow at a load of {0}; choose one from 0.1 to 1")]
+    Growth(f64),
+    /// A quotient filter can't have values of that many bits.
+    #[error("values of {0} bits are impossible; choose 0 to 16")]
+    ValueBits(u32),
+    /// A telescoping or extension filter can't have codes of that many bits.
+    #[error("codes of {0} bits are impossible; choose 8 to 120")]
+    CodeBits(u32),
+    /// In a telescoping or extension filter, the slots and remainders use all bits of the hashes
+    /// and leave none for repairs.
+    #[error(
+        "remainders of {remainder_bits} bits in {slots} slots leave no bits of the hash for \
+         repairs; choose at most {} bits, or a higher false-positive rate",
+        (slots - 1).leading_zeros().midpoint(64)
+    )]
+    NoRepairs {
+        /// Number of slots in the table.
+        slots: u64,
+        /// Bits per remainder.
+        remainder_bits: u32,
+    },
+    /// A range filter can't be planned for ranges of that many keys.
+    #[error("ranges of {0} keys are impossible; choose 1 to 2^20")]
+    LongestRange(u64),
+    /// A concurrent filter can't have that many shards.
+    #[error("{0} shards are impossible; choose 1 to 4096")]
+    Shards(usize),
 }
 
 /// The reason why a filter was not built.
@@ -294,6 +308,14 @@ pub enum BuildError {
     /// Only quotient filters return it.
     #[error("more than 2^40 members share a fingerprint, or 2^62 in all; insert fewer copies")]
     Uncountable,
+    /// A value from a quotient filter that is being replaced doesn't fit in the new filter.
+    #[error("the value {value} doesn't fit in {bits} bits; allow as many bits per value as before")]
+    ValueTooLarge {
+        /// The value that doesn't fit.
+        value: u64,
+        /// Bits per value in the new filter.
+        bits: u32,
+    },
 }
 
 impl BuildError {
@@ -348,3 +370,9 @@ macro_rules! refuse_listings {
 }
 
 refuse_listings!(AdaptError, RemoveError);
+
+impl From<Mismatch> for InsertError {
+    fn from(_: Mismatch) -> Self {
+        Self::Mismatch
+    }
+}

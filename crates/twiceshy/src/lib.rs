@@ -15,7 +15,7 @@
 //! 2. Look the key up where the members are. If it is there, the answer was right.
 //! 3. Otherwise list the members in the claim's range of hashes.
 //! 4. `adapt`: the filter learns what distinguishes those members from the key, and answers
-//!    "absent" to the key from then on.
+//!    "absent" to the key.
 //!
 //! `check_or_repair` does all four steps with two closures:
 //!

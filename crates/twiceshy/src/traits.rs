@@ -21,7 +21,7 @@ pub trait Filter {
 
     /// Looks up many hashes: clears `answers`, and then pushes the answer of
     /// [`contains`](Self::contains) for each hash. If the filter is larger than the cache, this is
-    /// faster than single lookups, several times for most filters.
+    /// faster than single lookups.
     fn contains_many(&self, hashes: &[Hash], answers: &mut Vec<bool>);
 
     /// Returns the number of members, each counted as often as it was inserted.
@@ -74,7 +74,8 @@ pub trait Adaptive: Dynamic {
     /// Looks up a hash like [`contains`](Filter::contains). The answer "maybe" carries a claim.
     fn check(&self, hash: Hash) -> Answer;
 
-    /// Repairs a mistake, so that the filter answers "absent" to the claim's query from now on.
+    /// Repairs a mistake, so that the filter answers "absent" to the claim's query. The
+    /// documentation of each filter says what can bring the mistake back.
     ///
     /// The query must not be a member, and `listing` must contain all members in
     /// [`claim.suspects()`](Claim::suspects).
@@ -95,8 +96,9 @@ pub trait Adaptive: Dynamic {
 
     /// Removes one copy of the claim's query, if the query is one of the listed members.
     ///
-    /// `listing` must contain all members in [`claim.suspects()`](Claim::suspects). If it also
-    /// lists mistakes, fingerprints that no longer need their full length are shortened.
+    /// `listing` must contain all members in [`claim.suspects()`](Claim::suspects). If it lists no
+    /// mistakes, the repairs of other members stay; otherwise see
+    /// [`with_mistakes`](Listing::with_mistakes).
     ///
     /// # Errors
     /// If the query is not listed, if the claim is stale, or if the removal could lose a member.
@@ -189,7 +191,8 @@ pub struct Stats {
     pub memory: u64,
     /// Share of the room for members and repairs that is in use, from 0 to 1.
     pub load: f64,
-    /// Number of mistakes repaired since the filter was built.
+    /// Number of mistakes repaired, also in the filters that this one replaces, if it was built
+    /// from them.
     pub repairs: u64,
     /// Probability that a random query is a false positive, ignoring the effect of repairs.
     pub expected_rate: f64,

@@ -81,6 +81,6 @@ impl Contestant for Aqf {
     }
 
     fn used_bits(&self) -> f64 {
-        self.bits() as f64 * self.filter.load()
+        self.bits() as f64 * self.filter.stats().load
     }
 }

@@ -106,7 +106,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
     fn replace_with_room(&self, locked: &Locked<'_, Mistakes>, is_due: bool) -> Result<()> {
         let state = || {
             let current = self.filter();
-            (current.capacity, current.filter.load())
+            (current.capacity, current.filter.stats().load)
         };
         let (capacity, load) = state();
         // If only one place in the filter is full, a new filter of the same size may be full there,
@@ -318,7 +318,7 @@ pub(super) fn insert<K: StoredKey>(
     filter: &mut Filter<K>,
     member: Number<K>,
 ) -> Result<(), InsertError> {
-    let load = filter.load();
+    let load = filter.stats().load;
     if load > FULL { Err(InsertError::Full { load }) } else { filter.insert(member) }
 }
 

@@ -136,7 +136,7 @@ impl<K: StoredKey, B: Backend> RangeStore<K, B> {
         }
         let ghosts = adapted?.ghosts;
         self.is_outdated.store(true, Ordering::Release);
-        if filter.load() > FULL {
+        if filter.stats().load > FULL {
             self.wants_room_in(*generation);
         }
         Ok(ghosts)

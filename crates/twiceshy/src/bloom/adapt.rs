@@ -36,8 +36,8 @@ impl AdaptiveBloomFilter {
 
     /// Repairs a mistake; see [`Adaptive::adapt`](crate::Adaptive::adapt).
     ///
-    /// If the cell of the claim's interval was alive, it dies. From now on, a lower level answers for it:
-    /// the first that has room for these members and doesn't contain the query after they are
+    /// If the cell of the claim's interval was alive, it dies. A lower level then answers for it: the
+    /// first that has room for these members and doesn't contain the query after they are
     /// inserted, or else the last level. Repairing a mistake again is not an error.
     ///
     /// **The listing must be complete.** The filter notices only an empty list for a cell that is

@@ -1,13 +1,10 @@
 //! Inserts, removals and rebuilds of an adaptive Bloom filter.
 
 use super::AdaptiveBloomFilter;
+use super::level::MOST_MEMBERS;
 use crate::error::{BuildError, InsertError, RemoveError};
 use crate::{Claim, Hash, Listing, Member};
 use std::collections::HashSet;
-
-/// Maximum number of members after a rebuild, so that later single inserts can't overflow the
-/// count.
-const MOST_MEMBERS: u64 = u64::MAX / 2;
 
 impl AdaptiveBloomFilter {
     /// Inserts a member. A member whose cells are all set already takes no room.
@@ -45,17 +42,22 @@ impl AdaptiveBloomFilter {
         }
     }
 
-    /// Inserts the claim's query like [`insert`](Self::insert), and ignores the listing. This
-    /// method is for code that works with any filter: a Bloom filter never [needs
+    /// Inserts the claim's query like [`insert`](Self::insert), unless the listing can't be that of
+    /// the cell. This method is for code that works with any filter: a Bloom filter never [needs
     /// members](InsertError::NeedsMembers) for an insert.
     ///
     /// # Errors
-    /// The same as for [`insert`](Self::insert).
+    /// The same as for [`insert`](Self::insert), or [`InsertError::Mismatch`] if the claim is
+    /// stale, or if the listed members can't be those of the cell.
     pub fn insert_listed<'l>(
         &mut self,
         claim: &Claim,
-        _listing: impl Into<Listing<'l>>,
+        listing: impl Into<Listing<'l>>,
     ) -> Result<(), InsertError> {
+        let (_, missing) = self.list(self.cell_of(claim.query), claim, &listing.into())?;
+        if missing > 0 {
+            return Err(InsertError::Mismatch);
+        }
         self.insert(claim.query)
     }
 
@@ -196,7 +198,7 @@ impl AdaptiveBloomFilter {
             }
             let full = || BuildError::Members { capacity: self.first.plan.room };
             rotated.insert(hash).map_err(|_| full())?;
-            let len = rotated.len.checked_add(count - 1).filter(|&len| len <= MOST_MEMBERS);
+            let len = rotated.len.checked_add(count - 1).filter(|&len| len < MOST_MEMBERS);
             rotated.len = len.ok_or_else(full)?;
         }
         rotated.adaptations = self.adaptations;

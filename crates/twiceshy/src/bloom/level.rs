@@ -7,7 +7,7 @@ use crate::hash::Scaled;
 use crate::{Hash, hash::KeyedHasher};
 use std::borrow::Cow;
 
-/// The highest number of members or repairs in a snapshot.
+/// The highest number of members or repairs in a snapshot. Later single inserts can't overflow it.
 pub(super) const MOST_MEMBERS: u64 = 1 << 63;
 
 /// A level other than the last. Each function has its own part of the bits:

@@ -296,7 +296,7 @@ impl AdaptiveBloomFilter {
     filter_traits!(@is_empty);
 
     /// Returns the number of members and ghosts, divided by the capacity.
-    pub fn load(&self) -> f64 {
+    fn load(&self) -> f64 {
         share(self.first.written, self.first.plan.room)
     }
 
@@ -344,12 +344,7 @@ impl AdaptiveBloomFilter {
     /// Names the broken invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         let invalid = |what: String| Err(Invalid(what));
-        for (number, level) in (0..).zip(core::iter::once(&self.first).chain(&self.deeper)) {
-            if level.number != number {
-                return invalid(format!("the level at index {number} is level {}", level.number));
-            }
-            level.validate()?;
-        }
+        core::iter::once(&self.first).chain(&self.deeper).try_for_each(Level::validate)?;
         let (written, room) = (self.first.written, self.first.plan.room);
         if written > room {
             return invalid(format!("level 0 has {written} members, but room for {room}"));

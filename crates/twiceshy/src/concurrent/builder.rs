@@ -1,6 +1,6 @@
 //! Builders of concurrent filters, and the sizes of their shards.
 
-use super::{Concurrent, OptionError, PlainShard, Sharding};
+use super::{Concurrent, PlainShard, Sharding};
 use crate::builder::Builder;
 use crate::error::{BuildError, PlanError};
 use crate::{Key, Keyed};
@@ -112,7 +112,7 @@ fn sharding(shards: Option<usize>) -> Result<Sharding, PlanError> {
     };
     let shards = shards.unwrap_or_else(by_default);
     if !(1..=Sharding::MOST).contains(&shards) {
-        return Err(OptionError::Shards(shards).into());
+        return Err(PlanError::Shards(shards));
     }
     Ok(Sharding::at_least(shards))
 }

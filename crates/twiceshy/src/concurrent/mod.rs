@@ -12,7 +12,6 @@ mod shard;
 mod sharding;
 mod snapshot;
 
-pub use crate::error::options::concurrent::OptionError;
 use crate::error::{InsertError, Invalid, RemoveError};
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 use crate::traits::filter_traits;

@@ -97,8 +97,11 @@ impl<'a> Listing<'a> {
     /// Sets the mistakes in the claim's interval that must stay repaired. They may be in any order.
     /// Hashes outside the interval are ignored.
     ///
-    /// If mistakes are listed, a removal makes fingerprints as short as these mistakes allow, and
-    /// frees the slots. Otherwise all repairs stay as they are.
+    /// Only removals use them. If mistakes are listed, a [quotient filter](crate::QuotientFilter)
+    /// makes fingerprints as short as these mistakes allow, and frees the slots. A
+    /// [Bloom filter](crate::AdaptiveBloomFilter) only refuses a mistake that is a member, and a
+    /// [telescoping or extension filter](crate::TelescopingFilter) ignores them. If no mistakes are
+    /// listed, the repairs of other members stay in every filter.
     #[must_use]
     pub fn with_mistakes(self, mistakes: impl Into<Cow<'a, [Hash]>>) -> Self {
         Self { mistakes: Some(mistakes.into()), ..self }

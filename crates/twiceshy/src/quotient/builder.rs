@@ -1,7 +1,7 @@
 //! Plans quotient filters, and builds them from lists.
 
 use super::entry::MOST_VALUE_BITS;
-use super::{OptionError, Parameters, QuotientFilter};
+use super::{Parameters, QuotientFilter};
 use crate::builder::{
     Buildable, Builder, FromMembers, HasRepairs, HasSlots, Limits, Plan, Plannable, sealed,
 };
@@ -62,10 +62,10 @@ impl Plannable for QuotientFilter {
     fn limits(builder: &Builder<Self>) -> Result<Limits, PlanError> {
         let Options { value_bits, growth } = builder.options;
         if let Some(load) = growth.filter(|load| !GROWTH_LOADS.contains(load)) {
-            return Err(OptionError::Growth(load).into());
+            return Err(PlanError::Growth(load));
         }
         if value_bits > MOST_VALUE_BITS {
-            return Err(OptionError::ValueBits(value_bits).into());
+            return Err(PlanError::ValueBits(value_bits));
         }
         let most_bits = *WIDTHS.end();
         Ok(Limits { least_rate: expected_rate(builder.load(), most_bits), most_bits })

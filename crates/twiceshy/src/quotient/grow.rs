@@ -43,19 +43,25 @@ impl QuotientFilter {
         }
         parameters.slots *= 2;
         parameters.remainder_bits -= 1;
-        let mut doubled = Self::merge_into(parameters, &[self]).map_err(|error| match error {
+        Self::merge_into(parameters, &[self]).map_err(|error| match error {
             MergeError::Build(error) => GrowError::Build(error),
             error => unreachable!("{error}"),
-        })?;
-        doubled.set_growth(self.tally.growth);
-        Ok(doubled)
+        })
     }
 
     /// Takes over the growth setting and the number of repairs of the filter that this one
     /// replaces.
     pub(crate) fn succeed(&mut self, before: &Self) {
-        self.tally.adaptations = before.tally.adaptations;
-        self.set_growth(before.tally.growth);
+        self.succeed_all(&[before]);
+    }
+
+    /// Takes over the numbers of repairs of the filters that this one replaces, and the lowest load
+    /// at which one of them grows.
+    pub(super) fn succeed_all(&mut self, before: &[&Self]) {
+        let repairs = before.iter().map(|filter| filter.tally.adaptations);
+        self.tally.adaptations = repairs.fold(0, u64::saturating_add);
+        let loads = before.iter().filter_map(|filter| filter.tally.growth);
+        self.set_growth(loads.reduce(f64::min));
     }
 
     /// Sets the load at which the filter [doubles](Self::doubled), unless it can't be doubled. If

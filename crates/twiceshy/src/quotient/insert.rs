@@ -82,17 +82,27 @@ impl QuotientFilter {
         })
     }
 
-    /// Inserts the claim's query, like [`insert`](Self::insert). A quotient filter needs no
-    /// listing; this is for code that works with any filter.
+    /// Inserts the claim's query, like [`insert`](Self::insert), if the listing matches the filter.
+    /// A quotient filter never [needs members](InsertError::NeedsMembers) for an insert; this is
+    /// for code that works with any filter.
     ///
     /// # Errors
-    /// The same as for [`insert`](Self::insert).
+    /// The same as for [`insert`](Self::insert), or [`InsertError::Mismatch`] if the claim is stale
+    /// or the listed members are not those of the filter.
     pub fn insert_listed<'l>(
         &mut self,
         claim: &Claim,
-        _listing: impl Into<Listing<'l>>,
+        listing: impl Into<Listing<'l>>,
     ) -> Result<(), InsertError> {
-        self.insert(claim.query)
+        let Listing { members, .. } = listing.into();
+        let full = |load| InsertError::Full { load };
+        self.change_listed(claim, &members, full, |listed, entries| {
+            if listed.count_unlisted(entries)? > 0 {
+                return Err(InsertError::Mismatch);
+            }
+            let added = add(listed.digits, entries, listed.query, 1, 1);
+            added.map(drop).map_err(|Uncountable| InsertError::Uncountable)
+        })
     }
 
     #[cold]

@@ -102,7 +102,8 @@ impl Shared {
             if self.rest_covers(position, scaled) {
                 return true;
             }
-            while self.table.continuation(position).is_some() {
+            // In an invalid table, the last entry may go on to the end of the table.
+            while position <= *slots.end() && self.table.continuation(position).is_some() {
                 position += 1;
             }
         }

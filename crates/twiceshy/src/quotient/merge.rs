@@ -36,6 +36,9 @@ impl QuotientFilter {
     /// "maybe" more often. To keep every repair, pass the members and the mistakes to
     /// [`rebuilt`](Self::rebuilt).
     ///
+    /// The merged filter grows automatically if one of the filters does, at the lowest of their
+    /// loads.
+    ///
     /// ```
     /// # use twiceshy::{QuotientFilter, Hash};
     /// let builder = QuotientFilter::builder().slots(100).remainder_bits(12);
@@ -87,8 +90,7 @@ impl QuotientFilter {
         } else {
             write_merged(Stream::<u128>::new(filters, digits), writer)
         }?;
-        let adaptations = filters.iter().map(|filter| filter.tally.adaptations);
-        merged.tally.adaptations = adaptations.fold(0, u64::saturating_add);
+        merged.succeed_all(filters);
         Ok(merged)
     }
 }

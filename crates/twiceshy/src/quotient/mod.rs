@@ -21,7 +21,6 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use crate::error::options::quotient::OptionError;
 pub use crate::fingerprint::Fingerprint;
 pub use crate::hash::remainders::Remainders;
 #[doc(hidden)]
@@ -223,7 +222,7 @@ impl QuotientFilter {
     filter_traits!(@is_empty);
 
     /// Returns the share of slots that are in use. Used slots hold members or extensions.
-    pub fn load(&self) -> f64 {
+    pub(crate) fn load(&self) -> f64 {
         self.usage.used as f64 / self.shared.table.slots() as f64
     }
 

@@ -8,9 +8,24 @@ use proptest::prelude::*;
 
 fn filter(slots: u64, width: u32, remainders: Remainders, level: Level) -> QuotientFilter {
     let table = QuotientTable::for_machine(slots, width, level).unwrap();
+    over(table, slots, width, remainders)
+}
+
+fn over(table: QuotientTable, slots: u64, width: u32, remainders: Remainders) -> QuotientFilter {
     let (remainder_bits, slot_bits, value_bits) = (width, width, 0);
     let parameters = Parameters { slots, remainder_bits, slot_bits, value_bits, remainders };
     QuotientFilter::from_table(table, parameters)
+}
+
+/// A walk to the end of the table would make this test take hours.
+#[test]
+fn lookup_in_an_endless_entry_reads_a_bounded_number_of_slots() {
+    let (slots, width) = (1 << 20, 9);
+    let table = QuotientTable::of_one_endless_entry(slots, width).unwrap();
+    let filter = over(table, slots, width, Remainders::PLAIN);
+    // All these hashes have quotient 0, remainder 0 and a different digit after it.
+    let mut queries = (1..1 << 19).map(|number| Hash::from_u128(511 << 90 | number));
+    assert!(queries.all(|query| !filter.contains(query)));
 }
 
 proptest! {

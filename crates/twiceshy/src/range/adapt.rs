@@ -68,7 +68,7 @@ impl Claim {
 #[derive(Clone, Debug)]
 pub struct Listing<'a, K: RangeKey> {
     pub(super) members: Cow<'a, [K]>,
-    pub(super) mistakes: Vec<(Bound<K>, Bound<K>)>,
+    pub(super) mistakes: Option<Vec<(Bound<K>, Bound<K>)>>,
     pub(super) drops_ghosts: bool,
 }
 
@@ -79,11 +79,12 @@ impl<K: RangeKey> Listing<'_, K> {
     }
 
     /// Sets the repaired ranges that must stay repaired. They may be in any order. When a key is
-    /// removed, fingerprints near it become as short as these ranges allow.
+    /// removed, fingerprints near it become as short as these ranges allow. Unless ranges are
+    /// listed, all repairs stay as they are.
     #[must_use]
     pub fn with_mistakes<R: RangeBounds<K>>(mut self, mistakes: &[R]) -> Self {
         let bounds = |range: &R| (range.start_bound().cloned(), range.end_bound().cloned());
-        self.mistakes = mistakes.iter().map(bounds).collect();
+        self.mistakes = Some(mistakes.iter().map(bounds).collect());
         self
     }
 
@@ -101,13 +102,13 @@ impl<K: RangeKey> Listing<'_, K> {
 
 impl<'a, K: RangeKey, L: AsRef<[K]> + ?Sized> From<&'a L> for Listing<'a, K> {
     fn from(members: &'a L) -> Self {
-        Self { members: members.as_ref().into(), mistakes: Vec::new(), drops_ghosts: false }
+        Self { members: members.as_ref().into(), mistakes: None, drops_ghosts: false }
     }
 }
 
 impl<K: RangeKey> From<Vec<K>> for Listing<'_, K> {
     fn from(members: Vec<K>) -> Self {
-        Self { members: members.into(), mistakes: Vec::new(), drops_ghosts: false }
+        Self { members: members.into(), mistakes: None, drops_ghosts: false }
     }
 }
 
@@ -175,8 +176,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         self.boxes.cell(scaled, self.boxes.age_around(scaled)).covers(self.hash_of(other))
     }
 
-    /// Repairs a mistake, so that the filter answers "absent" to the claim's range from now on. The
-    /// range must not contain a member, and `listing` must contain *all* members that are
+    /// Repairs a mistake, so that the filter answers "absent" to the claim's range. The range must not contain a member, and `listing` must contain *all* members that are
     /// [suspects](Claim::suspects).
     ///
     /// The filter ignores listed suspects that have nothing to do with the answer. Repairing a
@@ -226,7 +226,7 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
                 self.versions.bump(part.cells.first);
             }
         }
-        self.adaptations += u64::from(adaptation.lengthened > 0);
+        self.adaptations += u64::from(adaptation != Adaptation::default());
         Ok(adaptation)
     }
 

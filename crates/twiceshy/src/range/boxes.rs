@@ -38,7 +38,7 @@ impl Piece {
 #[derive(Clone)]
 pub(super) struct Boxes {
     pub(super) shared: Shared,
-    // Lookups don't read the fields below.
+    // Lookups don't read the fields below, except `len` if a range is too long to search.
     pub(super) usage: Usage,
     /// Number of members, each counted as often as it was inserted.
     pub(super) len: u64,

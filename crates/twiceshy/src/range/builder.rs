@@ -2,7 +2,7 @@
 
 use super::boxes::Boxes;
 use super::layout::{MOST_MEMENTO_BITS, Spelling};
-use super::{AdaptiveRangeFilter, MementoFilter, OptionError, Partitions, RangeKey};
+use super::{AdaptiveRangeFilter, MementoFilter, Partitions, RangeKey};
 use crate::builder::{Buildable, Builder, HasRepairs, HasSlots, Limits, Plan, Plannable, sealed};
 use crate::error::{BuildError, PlanError};
 use crate::quotient::extension_slots;
@@ -47,7 +47,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> Plannable for MementoFilter<K, ADAPTIVE>
     fn limits(builder: &Builder<Self>) -> Result<Limits, PlanError> {
         let Options { longest_range, expandable } = builder.options;
         if !(1..=1 << MOST_MEMENTO_BITS).contains(&longest_range) {
-            return Err(OptionError::LongestRange(longest_range).into());
+            return Err(PlanError::LongestRange(longest_range));
         }
         if let Some(load) = builder.load.filter(|_| expandable) {
             return Err(PlanError::Load(load));

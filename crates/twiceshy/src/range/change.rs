@@ -73,8 +73,9 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     /// Removes one copy of the claim's key, if it is one of the listed members.
     ///
     /// The claim must come from a [check](Self::check) of one key, and `listing` must contain all
-    /// its [suspects](Claim::suspects). The listed mistakes are all repaired ranges that still matter.
-    /// Fingerprints that are longer than these mistakes need become shorter, which frees slots.
+    /// its [suspects](Claim::suspects). If mistakes are listed, they are all repaired ranges that
+    /// still matter: fingerprints that are longer than these mistakes need become shorter, which
+    /// frees slots. Otherwise all repairs stay.
     ///
     /// ```
     /// # use twiceshy::{AdaptiveRangeFilter, Answer, range::Listing};
@@ -88,8 +89,9 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
     ///
     /// # Errors
     /// Returns a [`RemoveError`] and changes nothing if the claim is stale or of more than one key,
-    /// if the listed members don't match the filter, if the key is not one of them, or if a member
-    /// that stays is in a listed mistake.
+    /// if the listed members don't match the filter, or if the key is not one of them. If mistakes
+    /// are listed, also if a member that stays is in one of them, or if there is no room for the
+    /// fingerprints that they need.
     pub fn remove<'l>(
         &mut self,
         claim: &Claim,
@@ -105,12 +107,6 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         }
         let members = self.listed(claim, &members)?;
         let group = self.boxes.group(spot.partition);
-        let ranges = mistakes.iter().filter_map(|range| K::numbers(range));
-        let ranges = ranges.filter(|numbers| self.partitions.borders(numbers) < MOST_REPAIRED);
-        let pieces = ranges.flat_map(|numbers| self.partitions.pieces(numbers));
-        let mistakes: Vec<Piece> =
-            pieces.filter(|piece| group.cell.covers(piece.partition)).collect();
-
         let boxes = &mut self.boxes;
         let mut account = Account::new(boxes.spelling, &group.boxes, group.within(&members))?;
         if account.unlisted > 0 {
@@ -118,6 +114,16 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         }
         let at = account.members.binary_search_by_key(&spot, |&(member, _)| member);
         account.members.remove(at.map_err(|_| RemoveError::Absent)?);
+        let Some(mistakes) = mistakes else {
+            boxes.remove_from(&group, spot)?;
+            self.bump(spot);
+            return Ok(());
+        };
+        let ranges = mistakes.iter().filter_map(|range| K::numbers(range));
+        let ranges = ranges.filter(|numbers| self.partitions.borders(numbers) < MOST_REPAIRED);
+        let pieces = ranges.flat_map(|numbers| self.partitions.pieces(numbers));
+        let mistakes: Vec<Piece> =
+            pieces.filter(|piece| group.cell.covers(piece.partition)).collect();
         let needed = |Spot { partition, memento }: Spot| {
             let (digits, member) = (boxes.spelling.digits, boxes.scale(partition));
             let mut near = mistakes.iter().filter(|mistake| mistake.has(memento));

@@ -67,7 +67,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     /// let mut filter = builder.expandable().build()?;
     /// let members: Vec<u64> = (0..3000).map(|n| n * n).collect();
     /// for &member in &members {
-    ///     if filter.load() > 0.9 {
+    ///     if filter.stats().load > 0.9 {
     ///         // A store would read a range of its index by hash.
     ///         let listed = &members[..filter.len()];
     ///         filter = filter.doubled_listing(|hashes| {

@@ -17,7 +17,6 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use crate::error::options::range::OptionError;
 pub use adapt::{Claim, Listing};
 #[doc(hidden)]
 pub use builder::Options;
@@ -35,8 +34,8 @@ use crate::{Hash, Secret, Stats};
 use boxes::{Boxes, Shared, Spot};
 use core::fmt;
 
-/// Maximum number of partitions in a lookup. For a longer range, the answer is "maybe" without a
-/// lookup, because that would take milliseconds.
+/// Maximum number of partitions in a lookup. For a longer range, only the number of members
+/// decides, because a lookup would take milliseconds.
 const MOST_PARTITIONS: u128 = 1 << 16;
 
 /// Maximum number of partitions in a repaired range. A longer range is not repaired, because many
@@ -47,7 +46,8 @@ const MOST_REPAIRED: u128 = 1 << 10;
 ///
 /// It is built for ranges of up to some length R. For these it keeps its false-positive rate,
 /// however close they are to members. For longer ranges the rate grows in proportion to their
-/// length. For a range of more than 2^16 partitions the answer is always "maybe".
+/// length. For a range of more than 2^16 partitions the answer is "maybe", unless the filter is
+/// empty.
 ///
 /// # How it works
 /// The space of keys is split into *partitions* of length R, rounded up to a power of two. The
@@ -178,7 +178,7 @@ impl<K: RangeKey, const ADAPTIVE: bool> MementoFilter<K, ADAPTIVE> {
     filter_traits!(@is_empty);
 
     /// Returns the share of the slots in use.
-    pub fn load(&self) -> f64 {
+    fn load(&self) -> f64 {
         self.boxes.load()
     }
 

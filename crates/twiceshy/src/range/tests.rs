@@ -191,7 +191,7 @@ fn rate_holds_after_any_number_of_doublings() {
     let mut filter = builder.build().unwrap();
     let mut by_hash: BTreeMap<Hash, u64> = BTreeMap::new();
     for n in 0..1 << 17 {
-        if filter.load() >= 0.94 {
+        if filter.stats().load >= 0.94 {
             let maybe = (0..20_000).filter(|&n| {
                 let start = number(n + (1 << 40));
                 filter.contains_range(start..start.saturating_add(32))

@@ -120,7 +120,7 @@ impl QuotientTable {
     }
 
     /// Returns the first quotient in `from..to` that has a run.
-    pub(crate) fn first_occupied(&self, from: u64, to: u64) -> Option<u64> {
+    fn first_occupied(&self, from: u64, to: u64) -> Option<u64> {
         let place = self.place(from);
         let (mut block, lane) = (place.block(), place.lane());
         let mut bits = if block < self.blocks() { self.occupied(block) >> lane << lane } else { 0 };

@@ -18,6 +18,16 @@ impl QuotientTable {
         table.header.level = level;
         Some(table)
     }
+
+    /// Returns an invalid table: the run of quotient 0 is one slot, but all later slots continue
+    /// its entry.
+    pub(crate) fn of_one_endless_entry(slots: u64, width: u32) -> Option<Self> {
+        let mut table = Self::new(slots, width)?;
+        table.set_bit(0, Plane::Occupied, true);
+        table.set_bit(0, Plane::RunEnd, true);
+        (1..table.end()).for_each(|position| table.set_bit(position, Plane::Extension, true));
+        Some(table)
+    }
 }
 
 /// A table and its writer's state.

@@ -55,7 +55,7 @@ impl<S: CodedScheme> CodedFilter<S> {
         ghosts.for_each(|&ghost| self.take(ghost));
         self.shared.table.set_code(home, repair.code);
         self.tally.forgotten += repair.forgotten;
-        self.tally.adaptations += u64::from(adaptation.lengthened > 0);
+        self.tally.adaptations += 1;
         self.set_crowded(home.block(), repair.forgotten > 0);
         Ok(adaptation)
     }

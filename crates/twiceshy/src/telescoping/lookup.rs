@@ -85,11 +85,6 @@ impl<S: Scheme> Shared<S> {
         self.lookups.contains.run(Contains(self), hash)
     }
 
-    /// Answers many lookups. All of `maybe` must be false at first.
-    pub(super) fn answer_many(&self, hashes: &[Hash], maybe: &mut [bool]) {
-        contains_many(self, hashes, maybe);
-    }
-
     /// Returns how hashes are split into digits. The width of a digit is known at compile time
     /// unless `SHAPE` is 0.
     #[inline(always)]
@@ -216,7 +211,8 @@ kept! {
 }
 
 dispatched! {
-    fn contains_many<'a, S: Scheme>(
+    /// Answers many lookups. All of `maybe` must be false at first.
+    pub(super) fn contains_many<'a, S: Scheme>(
         shared: &'a Shared<S>,
         hashes: &'a [Hash],
         maybe: &'a mut [bool],

@@ -61,7 +61,6 @@ mod scheme;
 #[cfg(test)]
 mod tests;
 
-pub use crate::error::options::telescoping::OptionError;
 pub(crate) use change::CodesBefore;
 pub use iter::Entry;
 pub(crate) use parameters::CodedTally;
@@ -141,7 +140,8 @@ pub type TelescopingFilter = CodedFilter<Selectors>;
 /// like the broom filter, but in a code of fixed size.
 ///
 /// Compared with a [`TelescopingFilter`], each repair also makes other mistakes less likely, but
-/// takes more space, so this filter forgets repairs sooner. Its lookups and inserts are faster.
+/// takes more space, so this filter forgets repairs sooner. After repairs, its lookups of
+/// absent keys are faster.
 ///
 /// # Guarantees
 /// The same as for a [`TelescopingFilter`], but for fewer queries: Θ(n) different queries with Θ(n)
@@ -157,8 +157,7 @@ pub type ExtensionFilter = CodedFilter<Extensions>;
 ///
 /// To repair a mistake, an adaptive filter needs a list of the members near it. If nobody can list
 /// them, or if queries are not repeated, use this filter. It has no room for repairs, so it is
-/// smaller than a [`TelescopingFilter`] with the same rate, and a little faster. Its mistakes
-/// stay: an attacker who finds a few can repeat them as often as they like.
+/// smaller than a [`TelescopingFilter`] with the same rate. Its mistakes stay: an attacker who finds a few can repeat them as often as they like.
 ///
 /// It has no `check`, no `adapt` and no `remove`. Use
 /// [`remove_trusting`](CodedFilter::remove_trusting) to remove members. It relies on the caller: if
@@ -189,7 +188,7 @@ pub struct CodedFilter<S: Scheme> {
     pub(crate) shared: Shared<S>,
     // The rest is the writer's state. Lookups don't see it; claims read `versions` and `crowded`.
     usage: Usage,
-    /// One version per block.
+    /// Versions for claims. Blocks that share one of at most 1024 stripes share a version.
     pub(crate) versions: Versions,
     /// One bit per block, which is set if the block's code had no room for the last repair. In that
     /// case, the next claim names all members of the block, so that the filter can forget other
@@ -213,7 +212,7 @@ pub(crate) struct Shared<S: Scheme> {
 pub(crate) struct Lookups<S: Scheme> {
     contains: Kept<Contains<'static, S, false>>,
     contains_coded: Kept<Contains<'static, S, true>>,
-    contains_many: fn(&Shared<S>, &[Hash], &mut [bool]),
+    contains_many: for<'a> fn(&'a Shared<S>, &'a [Hash], &'a mut [bool]),
     look_closely: Kept<LookClosely<'static, S>>,
 }
 
@@ -231,7 +230,7 @@ fn routines<S: Scheme>(target: Target) -> (Lookups<S>, Inserts<S>) {
     let lookups = Lookups {
         contains: target.keep(),
         contains_coded: target.keep(),
-        contains_many: Shared::answer_many,
+        contains_many: lookup::contains_many,
         look_closely: target.keep(),
     };
     (lookups, Inserts { insert: target.keep(), insert_at: target.keep() })

@@ -1,7 +1,7 @@
 //! Parameters: how filters are planned, built empty, and restored from the parts of a snapshot.
 
 use super::scheme::{CodedScheme, Coding, Scheme};
-use super::{CodedFilter, OptionError, Shared};
+use super::{CodedFilter, Shared};
 use crate::Hash;
 use crate::bits::memory::Lines;
 use crate::builder::{Buildable, Builder, FromMembers, HasSlots, Limits, Plan, Plannable, sealed};
@@ -45,7 +45,7 @@ impl Parameters {
             return Err(PlanError::Slots(self.slots));
         }
         if S::REPAIRS && !CODE_BITS.contains(&self.code_bits) {
-            return Err(OptionError::CodeBits(self.code_bits).into());
+            return Err(PlanError::CodeBits(self.code_bits));
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl<S: Scheme> CodedFilter<S> {
         let (remainder, width) = (remainder_bits, remainder_bits);
         let coding = Coding::new(Digits { slots, remainder, width, remainders }, bits_per_entry);
         if S::REPAIRS && coding.greatest == 0 {
-            return Err(OptionError::NoRepairs { slots, remainder_bits }.into());
+            return Err(PlanError::NoRepairs { slots, remainder_bits });
         }
         Ok(coding)
     }
@@ -173,7 +173,7 @@ impl<S: Scheme> Plannable for CodedFilter<S> {
     fn limits(builder: &Builder<Self>) -> Result<Limits, PlanError> {
         let code_bits = builder.options.code_bits;
         if !CODE_BITS.contains(&code_bits) {
-            return Err(OptionError::CodeBits(code_bits).into());
+            return Err(PlanError::CodeBits(code_bits));
         }
         let most_bits = *WIDTHS.end();
         Ok(Limits { least_rate: expected_rate(builder.load(), most_bits), most_bits })
@@ -240,7 +240,8 @@ impl<S: Scheme> Builder<CodedFilter<S>> {
         let rate = |bits: u32| expected_rate(self.load(), bits);
         let suffices = |bits: &u32| self.rate().is_none_or(|most| rate(*bits) <= most);
         let remainder_bits = self.widths(*WIDTHS.end()).find(suffices)?;
-        let (code_bits, remainders) = (self.options.code_bits, Remainders::PLAIN);
+        let code_bits = if S::REPAIRS { self.options.code_bits } else { 0 };
+        let remainders = Remainders::PLAIN;
         let parameters = Parameters { slots, remainder_bits, code_bits, remainders };
         let bytes = CodedFilter::<S>::memory_for(parameters)?;
         let rate = expected_rate(capacity as f64 / slots as f64, remainder_bits);

@@ -296,7 +296,7 @@ fn rebuild_is_due_if_it_would_make_room_in_a_full_filter() {
     let Answer::Maybe(claim) = set.filter.check(gone) else { panic!("a false negative") };
     set.filter.remove(&claim, &[gone]).unwrap();
     set.members.remove(&gone);
-    assert_eq!((set.filter.details().ghosts, set.filter.load()), (0, 1.0));
+    assert_eq!((set.filter.details().ghosts, set.filter.stats().load), (0, 1.0));
     assert!(matches!(set.filter.insert(refused), Err(InsertError::Full { .. })));
     assert!(set.filter.details().rebuild_due, "an insert is refused that has room after a rebuild");
     // After a rebuild with other hash functions, members that took no room before may need room.

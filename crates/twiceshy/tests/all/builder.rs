@@ -88,7 +88,7 @@ fn rate_for_given_slots_holds_when_they_are_full() {
 fn smallest_filters_hold_one_member() {
     for builder in [builder().capacity(0), builder().capacity(1), builder().slots(1)] {
         let mut filter = builder.build().unwrap();
-        assert!(filter.is_empty() && filter.load().abs() < f64::EPSILON);
+        assert!(filter.is_empty() && filter.stats().load.abs() < f64::EPSILON);
         assert_eq!(filter.check(Hash::MAX), Answer::Absent);
         filter.insert(Hash::MAX).unwrap();
         assert!(filter.contains(Hash::MAX) && filter.len() == 1);
@@ -146,7 +146,7 @@ fn enlarged_filter_has_room_for_repairs_and_is_not_much_larger() {
     ] {
         let builder = builder().remainder_bits(bits).adaptations(500);
         let filter = builder.build_from(hashes(0, members), hashes(1 << 32, mistakes)).unwrap();
-        let (slots, load) = (filter.parameters().slots, filter.load());
+        let (slots, load) = (filter.parameters().slots, filter.stats().load);
         assert!(slots as f64 * (0.951 - load) >= 490.0, "load {load} of {slots}");
         assert!(load > least, "load {load} for {members} members, {mistakes} mistakes");
     }

@@ -5,7 +5,7 @@ use twiceshy::{
     Answer, Claim, Hash, Keyed, Member, QuotientFilter, Secret,
     error::{BuildError, GrowError, InsertError, PlanError, RemoveError},
     hash::KeyedHasher,
-    quotient::{MergeError, OptionError, ValueError},
+    quotient::{MergeError, ValueError},
 };
 
 /// Returns a hash for 16 slots of 8 bits. The first hexadecimal digit is the quotient. Each further
@@ -245,7 +245,7 @@ fn growth_ends_when_remainders_have_no_bits_left() {
     assert!(members[..inserted].iter().all(|&member| filter.contains(member)));
 
     let growing = QuotientFilter::builder().slots(100).grow_at(0.0).build();
-    assert!(matches!(growing, Err(BuildError::Plan(PlanError::Quotient(OptionError::Growth(_))))));
+    assert!(matches!(growing, Err(BuildError::Plan(PlanError::Growth(_)))));
 }
 
 #[test]
@@ -295,4 +295,28 @@ fn rebuilt_filter_regains_remainder_bits_and_keeps_repairs() {
         assert!(members.iter().all(|&member| rebuilt.contains(member)));
         assert!(repaired.iter().all(|&mistake| !rebuilt.contains(mistake)));
     }
+}
+
+#[test]
+fn merged_and_rebuilt_filters_grow_at_the_lowest_load_of_their_sources() {
+    let members = hashes(100);
+    let build = |load: Option<f64>| {
+        let builder = QuotientFilter::builder().slots(64).remainder_bits(16);
+        let builder = load.map_or(builder.clone(), |load| builder.grow_at(load));
+        let mut filter = builder.build().unwrap();
+        filter.insert(members[0]).unwrap();
+        filter
+    };
+    let (fixed, early, late) = (build(None), build(Some(0.5)), build(Some(0.9)));
+    let sources = [&fixed, &late, &early];
+    let replaced = [
+        QuotientFilter::merged(&sources).unwrap(),
+        QuotientFilter::rebuilt(fixed.parameters(), &sources, [members[0]], []).unwrap(),
+    ];
+    for mut filter in replaced {
+        filter.insert_many(&members[1..]).unwrap();
+        assert!((0.25..=0.5).contains(&filter.stats().load), "{:?}", filter.stats());
+    }
+    let mut filter = QuotientFilter::merged(&[&fixed, &fixed]).unwrap();
+    assert!(matches!(filter.insert_many(&members), Err(InsertError::Full { .. })));
 }

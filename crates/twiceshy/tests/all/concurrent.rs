@@ -11,7 +11,6 @@ use twiceshy::Listing;
 use twiceshy::{
     Answer, Claim, Concurrent, Dynamic, Hash, Keyed, QuotientFilter, Secret,
     builder::Builder,
-    concurrent::OptionError,
     error::{AdaptError, BuildError, InsertError, PlanError, RemoveError},
 };
 use twiceshy_deadline::Deadline;
@@ -279,13 +278,10 @@ fn planned_size_is_the_total_of_all_shards() {
     assert!(filter.stats().load > 0.8);
 
     let build = |builder: Builder<QuotientFilter>| builder.build_concurrent().unwrap_err();
-    assert!(matches!(
-        build(builder().slots(9).shards(0)),
-        BuildError::Plan(PlanError::Concurrent(OptionError::Shards(0)))
-    ));
+    assert!(matches!(build(builder().slots(9).shards(0)), BuildError::Plan(PlanError::Shards(0))));
     assert!(matches!(
         build(builder().slots(9).shards(4097)),
-        BuildError::Plan(PlanError::Concurrent(OptionError::Shards(4097)))
+        BuildError::Plan(PlanError::Shards(4097))
     ));
     assert!(matches!(
         build(builder().memory(999).shards(8)),

@@ -8,7 +8,7 @@ use twiceshy::{
     builder::{Buildable, Builder, HasRepairs, HasSlots},
     error::PlanError,
     hash::KeyedHasher,
-    quotient, range, telescoping,
+    telescoping::{CodedFilter, Extensions, Plain, Selectors},
 };
 
 /// A filter that a builder can size, with the operations that these tests need.
@@ -309,21 +309,15 @@ fn missing_size_is_an_error_unless_the_filter_grows_by_itself() {
 #[test]
 fn plan_refuses_impossible_options_that_only_some_filters_have() {
     let quotient = || QuotientFilter::builder().capacity(10);
-    assert_eq!(quotient().value_bits(17).plan(), Err(quotient::OptionError::ValueBits(17).into()));
-    assert_eq!(quotient().grow_at(0.05).plan(), Err(quotient::OptionError::Growth(0.05).into()));
+    assert_eq!(quotient().value_bits(17).plan(), Err(PlanError::ValueBits(17)));
+    assert_eq!(quotient().grow_at(0.05).plan(), Err(PlanError::Growth(0.05)));
     let coded = ExtensionFilter::builder().capacity(10);
-    assert_eq!(
-        coded.clone().code_bits(7).plan(),
-        Err(telescoping::OptionError::CodeBits(7).into())
-    );
-    assert_eq!(coded.code_bits(121).plan(), Err(telescoping::OptionError::CodeBits(121).into()));
+    assert_eq!(coded.clone().code_bits(7).plan(), Err(PlanError::CodeBits(7)));
+    assert_eq!(coded.code_bits(121).plan(), Err(PlanError::CodeBits(121)));
     let range = || RangeFilter::<u64>::builder().capacity(10);
-    assert_eq!(range().longest_range(0).plan(), Err(range::OptionError::LongestRange(0).into()));
+    assert_eq!(range().longest_range(0).plan(), Err(PlanError::LongestRange(0)));
     let long = (1 << 20) + 1;
-    assert_eq!(
-        range().longest_range(long).plan(),
-        Err(range::OptionError::LongestRange(long).into())
-    );
+    assert_eq!(range().longest_range(long).plan(), Err(PlanError::LongestRange(long)));
     let both = range().planned_load(0.9).expandable().plan();
     assert_eq!(both, Err(PlanError::Load(0.9)));
 }
@@ -337,4 +331,18 @@ fn filters_with_few_slots_can_be_built() {
         let refused = builder.adaptations(100).plan();
         assert_eq!(refused, Err(PlanError::Adaptations(100)));
     }
+}
+
+#[test]
+fn plan_has_the_parameters_of_the_built_filter() {
+    macro_rules! check {
+        ($($scheme:ty),+) => {$(
+            let builder = CodedFilter::<$scheme>::builder().capacity(1000);
+            let planned = builder.plan().unwrap().details;
+            assert_eq!(planned, builder.build().unwrap().parameters());
+        )+};
+    }
+    check!(Plain, Selectors, Extensions);
+    let builder = QuotientFilter::builder().capacity(1000);
+    assert_eq!(builder.plan().unwrap().details.parameters, builder.build().unwrap().parameters());
 }

@@ -9,7 +9,7 @@ use twiceshy::{
     Stats,
     error::{AdaptError, BuildError, InsertError, PlanError},
     hash::KeyedHasher,
-    quotient::{Entry, MergeError, OptionError},
+    quotient::{Entry, MergeError},
 };
 
 /// Maximum number of members per fingerprint, and per filter.
@@ -141,7 +141,7 @@ fn refused_insert_many_does_not_grow_the_filter() {
 
     for _ in 0..3 {
         let refused = filter.insert_many(&crowded(2000));
-        assert_eq!(refused, Err(InsertError::Full { load: filter.load() }));
+        assert_eq!(refused, Err(InsertError::Full { load: filter.stats().load }));
         assert!(contents(&filter) == before);
     }
     // All except the last one would fit into a larger filter.
@@ -302,7 +302,7 @@ fn plan_and_build_refuse_the_same_value_bits() {
             QuotientFilter::builder().memory(10_000),
         ] {
             let builder = builder.value_bits(bits);
-            let refused = PlanError::Quotient(OptionError::ValueBits(bits));
+            let refused = PlanError::ValueBits(bits);
             assert_eq!(builder.plan(), Err(refused));
             let built = builder.build();
             assert!(matches!(built, Err(BuildError::Plan(error)) if error == refused));

@@ -85,11 +85,11 @@ fn rotation_frees_the_room_that_repairs_took() {
     };
     for _ in 0..5 {
         while repair(&mut filter).is_ok() {}
-        let full = filter.load();
+        let full = filter.stats().load;
         let before = filter.parameters();
         filter = filter.rotated(members.iter().copied(), NONE).unwrap();
         let after = filter.parameters();
-        assert!(full > 0.99 && filter.load() < 0.75);
+        assert!(full > 0.99 && filter.stats().load < 0.75);
         assert!(before.remainders != after.remainders && !after.remainders.is_plain());
         assert_eq!((before.slots, before.slot_bits), (after.slots, after.slot_bits));
         assert!(members.iter().all(|&member| filter.contains(member)));

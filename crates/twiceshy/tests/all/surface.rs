@@ -13,8 +13,8 @@ use twiceshy::members::MemoryMap;
 use twiceshy::{
     Adaptive, AdaptiveBloomFilter, AdaptiveRangeFilter, Answer, Checked, Claim, Concurrent,
     Dynamic, ExtensionFilter, Filter, Hash, Keyed, Listing, Member, MemberSource,
-    PlainQuotientFilter, QuotientFilter, Secret, SecretMode, Snapshot, TelescopingFilter,
-    hash::KeyedHasher, range, snapshot::KeyedSnapshot,
+    PlainQuotientFilter, QuotientFilter, RangeFilter, Secret, SecretMode, Snapshot,
+    TelescopingFilter, hash::KeyedHasher, range, snapshot::KeyedSnapshot,
 };
 use twiceshy_model::concurrent::entries_of;
 
@@ -438,6 +438,161 @@ fn removal_shortens_fingerprints_only_if_mistakes_are_listed() {
         assert_eq!(filter.contains(mistake), !is_kept);
         assert!(filter.contains(a) && filter.contains(b) && filter.len() == 2);
     }
+}
+
+/// Repairs a mistake near members that were inserted twice, and removes one copy of each.
+fn removal_keeps_repairs(mut filter: impl Adaptive) {
+    let members = fill(&mut filter);
+    let query = mistake(&filter);
+    let near = claim_of(&filter, query).suspects();
+    let twice = |hash: &Hash| Member { hash: *hash, count: 2 };
+    let mut near: Vec<Member> = members.range(near).map(|(hash, _)| twice(hash)).collect();
+    for member in &near {
+        filter.insert(member.hash).unwrap();
+    }
+    let claim = claim_of(&filter, query);
+    filter.adapt(&claim, Listing::new(&near)).unwrap();
+    for at in 0..near.len() {
+        let claim = claim_of(&filter, near[at].hash);
+        filter.remove(&claim, Listing::new(&near)).unwrap();
+        near[at].count -= 1;
+    }
+    assert!(!filter.contains(query));
+    assert!(near.iter().all(|member| filter.contains(member.hash)));
+    filter.validate().unwrap();
+}
+
+#[test]
+fn removal_without_listed_mistakes_keeps_repairs_of_every_filter() {
+    removal_keeps_repairs(quotient());
+    removal_keeps_repairs(telescoping());
+    removal_keeps_repairs(extension());
+    removal_keeps_repairs(bloom());
+    removal_keeps_repairs(&shared());
+
+    for is_listed in [false, true] {
+        let (mut filter, members) = ranges();
+        let mistake = mistaken_range(&filter, 1);
+        let claim_of = |filter: &AdaptiveRangeFilter<u64>, range| match filter.check_range(range) {
+            Answer::Maybe(claim) => claim,
+            Answer::Absent => panic!("it is answered \"maybe\""),
+        };
+        let claim = claim_of(&filter, mistake.clone());
+        let near = members.iter().copied().filter(|&key| claim.is_suspect(filter.hash_of(key)));
+        let near: Vec<u64> = near.collect();
+        filter.insert_many(&near).unwrap();
+        let mut listed = [&near[..], &near[..]].concat();
+        let claim = claim_of(&filter, mistake.clone());
+        filter.adapt(&claim, &listed).unwrap();
+        for &key in &near {
+            let claim = claim_of(&filter, key..key + 1);
+            let listing = range::Listing::new(&listed);
+            let none: [Range<u64>; 0] = [];
+            let listing = if is_listed { listing.with_mistakes(&none) } else { listing };
+            filter.remove(&claim, listing).unwrap();
+            listed.remove(0);
+        }
+        assert_eq!(filter.contains_range(mistake), is_listed);
+        assert!(members.iter().all(|&member| filter.contains(member)));
+        filter.validate().unwrap();
+    }
+}
+
+/// Inserts with stale claims and incomplete listings.
+fn refuses_wrong_listings(mut filter: impl Adaptive) {
+    let members = fill(&mut filter);
+    let query = mistake(&filter);
+    let claim = claim_of(&filter, query);
+    let near: Vec<Hash> = members.range(claim.suspects()).map(|(&hash, _)| hash).collect();
+    let refused = Err(InsertError::Mismatch);
+    assert_eq!(filter.insert_listed(&claim, Listing::default()), refused);
+    filter.insert(*claim.suspects().end()).unwrap();
+    assert_eq!(filter.insert_listed(&claim, Listing::new(&near)), refused);
+    assert_eq!(filter.len(), members.len() + 1);
+    filter.validate().unwrap();
+}
+
+#[test]
+fn insert_listed_refuses_stale_claims_and_incomplete_listings() {
+    refuses_wrong_listings(quotient());
+    refuses_wrong_listings(telescoping());
+    refuses_wrong_listings(extension());
+    refuses_wrong_listings(bloom());
+    refuses_wrong_listings(&shared());
+}
+
+/// Inserts with the listing of a claim, in a filter that never asks for one.
+fn inserts_listed(mut filter: impl Adaptive) {
+    let members = fill(&mut filter);
+    let query = mistake(&filter);
+    let claim = claim_of(&filter, query);
+    let near: Vec<Hash> = members.range(claim.suspects()).map(|(&hash, _)| hash).collect();
+    filter.insert_listed(&claim, Listing::new(&near)).unwrap();
+    assert_eq!(filter.len(), members.len() + 1);
+    filter.remove_trusting(query).unwrap();
+    assert!(members.keys().all(|&member| filter.contains(member)));
+    filter.validate().unwrap();
+}
+
+#[test]
+fn insert_listed_accepts_a_complete_listing() {
+    inserts_listed(quotient());
+    inserts_listed(bloom());
+    inserts_listed(&shared());
+}
+
+/// Drops a ghost, and compares the numbers of repairs.
+fn counts_dropped_ghosts(mut filter: impl Adaptive) {
+    let members = fill(&mut filter);
+    let ghost = (MEMBERS..1 << 20).map(hash).find(|&hash| !filter.contains(hash)).unwrap();
+    filter.insert(ghost).unwrap();
+    let claim = claim_of(&filter, ghost);
+    let near: Vec<Hash> = members.range(claim.suspects()).map(|(&hash, _)| hash).collect();
+    filter.adapt(&claim, Listing::new(&near).dropping_ghosts()).unwrap();
+    assert!(!filter.contains(ghost));
+    assert_eq!(filter.stats().repairs, 1);
+}
+
+#[test]
+fn every_filter_counts_dropping_ghosts_as_a_repair() {
+    counts_dropped_ghosts(quotient());
+    counts_dropped_ghosts(telescoping());
+    counts_dropped_ghosts(extension());
+    counts_dropped_ghosts(bloom());
+    counts_dropped_ghosts(&shared());
+
+    let (mut filter, members) = ranges();
+    let ghost = (1..1000).find(|&key| !filter.contains(key)).unwrap();
+    filter.insert(ghost).unwrap();
+    let Answer::Maybe(claim) = filter.check(ghost) else { panic!("it was inserted") };
+    let near = members.iter().copied().filter(|&key| claim.is_suspect(filter.hash_of(key)));
+    let near: Vec<u64> = near.collect();
+    filter.adapt(&claim, range::Listing::new(&near).dropping_ghosts()).unwrap();
+    assert!(!filter.contains(ghost));
+    assert_eq!(filter.stats().repairs, 1);
+}
+
+#[test]
+fn range_filter_answers_many_keys_like_single_keys() {
+    let (filter, _) = ranges();
+    let keys: Vec<u64> = (0..2000).map(|number| number * 500).chain([u64::MAX]).collect();
+    let mut answers = vec![true; 3];
+    filter.contains_many(&keys, &mut answers);
+    let expected: Vec<bool> = keys.iter().map(|&key| filter.contains(key)).collect();
+    assert_eq!(answers, expected);
+    assert!(expected.contains(&false));
+}
+
+/// A scan of the table would make this test take minutes.
+#[test]
+fn long_range_in_empty_range_filter_is_answered_without_a_scan() {
+    let builder = RangeFilter::<u64>::builder().remainder_bits(8).slots(1 << 23);
+    let mut filter = builder.build().unwrap();
+    assert!((0..1 << 15).all(|first| !filter.contains_range(first..)));
+    filter.insert(7).unwrap();
+    assert!(filter.contains_range(..));
+    filter.remove_trusting(7).unwrap();
+    assert!(!filter.contains_range(..));
 }
 
 /// Inserts a batch that doesn't fit. No hash of the batch may stay.

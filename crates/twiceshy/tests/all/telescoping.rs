@@ -13,7 +13,7 @@ use twiceshy::{
     builder::Builder,
     error::{AdaptError, BuildError, InsertError, PlanError},
     hash::KeyedHasher,
-    telescoping::{self, CodedFilter, Extensions, OptionError, Selectors},
+    telescoping::{self, CodedFilter, Extensions, Selectors},
 };
 use twiceshy_model::coded::{Shape, drive, drive_shape};
 use twiceshy_model::script::Spread;
@@ -247,7 +247,7 @@ fn remainders_too_long_for_repairs_are_refused() {
         let refused = telescoping(slots, most + 1);
         assert!(
             most > 55
-                || matches!(refused, Err(PlanError::Telescoping(OptionError::NoRepairs { slots: refused, remainder_bits }))
+                || matches!(refused, Err(PlanError::NoRepairs { slots: refused, remainder_bits })
                     if refused == slots && remainder_bits == most + 1),
             "{refused:?}"
         );
@@ -257,7 +257,7 @@ fn remainders_too_long_for_repairs_are_refused() {
     }
     let rate = TelescopingFilter::builder().capacity(1 << 20).false_positive_rate(f64::exp2(-55.0));
     let Err(BuildError::Plan(refused)) = rate.build() else { panic!("no bits for repairs") };
-    assert!(matches!(refused, PlanError::Telescoping(OptionError::NoRepairs { .. })));
+    assert!(matches!(refused, PlanError::NoRepairs { .. }));
     ExtensionFilter::builder().slots(1 << 20).remainder_bits(56).build().unwrap();
 }
 

@@ -135,7 +135,7 @@ impl Size {
                 loop {
                     let built = exactly(slots, bits, members);
                     let is_crowded = match &built {
-                        Ok(filter) => filter.load() > MOST_LOAD,
+                        Ok(filter) => filter.stats().load > MOST_LOAD,
                         Err(error) => matches!(error, BuildError::Full { .. }),
                     };
                     if !is_crowded {

@@ -189,7 +189,7 @@ impl QuotientCascade {
     /// Returns the number of bytes that members and repairs currently need.
     fn used_bytes(&self) -> f64 {
         let levels = std::iter::once(&self.first).chain(&self.deeper);
-        let used = levels.map(|level| level.stats().memory as f64 * level.load());
+        let used = levels.map(|level| level.stats().memory as f64 * level.stats().load);
         used.sum::<f64>() + self.last.memory_usage() as f64
     }
 }

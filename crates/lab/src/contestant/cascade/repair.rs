@@ -144,7 +144,7 @@ impl QuotientCascade {
         }
         if self.first.set_value(query, depth.into()).is_err() {
             self.remove_all(depth, members);
-            return Err(AdaptError::Full { load: self.first.load() });
+            return Err(AdaptError::Full { load: self.first.stats().load });
         }
         self.remove_all(above, members);
         Ok(())

@@ -290,11 +290,11 @@ fn listing_with_member_of_other_shard_is_refused() {
     let builder = || CodedFilter::<Selectors>::builder().slots(100);
     assert!(matches!(
         builder().shards(0).build_concurrent(),
-        Err(BuildError::Plan(PlanError::Concurrent(concurrent::OptionError::Shards(0))))
+        Err(BuildError::Plan(PlanError::Shards(0)))
     ));
     assert!(matches!(
         builder().shards(4097).build_concurrent(),
-        Err(BuildError::Plan(PlanError::Concurrent(concurrent::OptionError::Shards(4097))))
+        Err(BuildError::Plan(PlanError::Shards(4097)))
     ));
 }
 

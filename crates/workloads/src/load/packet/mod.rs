@@ -1,4 +1,7 @@
 //! Captured packets.
+//!
+//! This doesn't use the crate `pcap-parser`: the classic format is a header and records of a fixed
+//! layout, so the parser combinators which that crate depends on would not make this shorter.
 
 mod flow;
 mod headers;
