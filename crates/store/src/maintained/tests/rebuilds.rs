@@ -1,7 +1,7 @@
 //! Tests of rebuilds while keys are written, and of the memory that they take.
 
 use super::super::notes::Roll;
-use super::super::rebuild::hook;
+use super::super::rebuild::hook::{self, Moment};
 use super::super::*;
 use super::hash;
 use crate::error::StoreError;
@@ -143,9 +143,11 @@ impl Tried {
     fn rebuild(self: &Rc<Self>, mut before_round: impl FnMut(&Self, usize) + 'static) -> usize {
         let (tried, last) = (Rc::clone(self), Rc::new(Cell::new(0)));
         let seen = Rc::clone(&last);
-        hook::set(Some(Box::new(move |round| {
-            seen.set(round);
-            before_round(&tried, round);
+        hook::set(Some(Box::new(move |moment| {
+            if let Moment::Round(round) = moment {
+                seen.set(round);
+                before_round(&tried, round);
+            }
         })));
         let rebuilt = self.filter.rebuild_shard(&self.database, 0, 0);
         hook::set(None);
