@@ -1,6 +1,7 @@
 //! Options of all stores.
 
 use crate::backend::{Backend, Durability};
+use crate::chunk::{BATCH, Chunk};
 use crate::kind::Layout;
 use crate::maintained::{Policy, fixed_bytes};
 use crate::sizing::Sizing;
@@ -298,6 +299,18 @@ impl OpenOptions {
             kept = kept.min(spread.min(1 << 9).max(dense)).max(1);
         }
         (kept as usize, bytes(kept))
+    }
+
+    /// Returns how much data an import sorts together. If memory is limited, that takes about a quarter of the
+    /// limit: an eighth for the pairs, and an eighth for their bytes.
+    pub(crate) fn sorted_at_once(&self) -> Chunk {
+        /// A hash, and a key and a value that are vectors.
+        const PAIR_BYTES: u64 = 64;
+        let memory = self.memory.unwrap_or(u64::MAX);
+        Chunk {
+            items: (memory / 8 / PAIR_BYTES).clamp(BATCH.items as u64, 1 << 18) as usize,
+            bytes: (memory / 8).clamp(1, 64 << 20) as usize,
+        }
     }
 
     /// Returns the sizing in these options. Values that aren't set are those that the store remembers, or

@@ -8,6 +8,7 @@ mod scan;
 mod write;
 
 use crate::backend::{Backend, Batch, Keyspace};
+use crate::chunk::Chunk;
 use crate::error::{Result, StoreError};
 use crate::kind::Layout;
 use crate::layout;
@@ -92,6 +93,8 @@ struct Inner<B, F> {
     maintained: MaintainedFilter<F>,
     hasher: KeyedHasher,
     layout: Layout,
+    /// The maximum amount of data that an import sorts together.
+    sorted_at_once: Chunk,
     is_closing: AtomicBool,
     /// The reason why the filter couldn't be rebuilt.
     rebuild_error: Mutex<Option<StoreError>>,
