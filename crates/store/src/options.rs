@@ -134,14 +134,17 @@ impl OpenOptions {
     }
 
     /// Limits the memory that a [`Store`](crate::Store) or a [`Guard`](crate::Guard) takes, in bytes, including
-    /// a rebuild in the background \[default: no limit\]. The backend's own memory doesn't count.
+    /// a rebuild in the background \[default: no limit\]. The backend's own memory doesn't count. Lists and
+    /// range stores ignore this.
     ///
     /// If the members need more, their remainders get shorter, and the false-positive rate rises:
     /// [`Stats::expected_rate`](crate::Stats::expected_rate) shows it. If not even the shortest remainders fit,
     /// shards answer "maybe" to every query. Writes don't fail, and nothing is lost. The limit should be at
     /// least 256 KiB. A guard uses up to an eighth of it for the mistakes that it
     /// [keeps](Self::mistakes_kept). Its keys [in doubt](Self::max_doubts) come on top, and so do the keys that
-    /// its database lists at once, which are about 4,096 at most.
+    /// its database lists at once, which are about 4,096 at most. In a store, the pairs that an
+    /// [import](crate::Store::import) sorts at once come on top: up to 64 MiB, or a quarter of the limit if that
+    /// is less.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);

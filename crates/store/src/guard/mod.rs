@@ -75,8 +75,10 @@ pub fn hash_column(hash: Hash) -> i64 {
 ///   guard again. Until then the guard may answer "absent" for keys that were added, and removing
 ///   one of them may remove another member from the filter.
 /// - While your closure runs, the guard holds a lock on the keys' *stripe*, about 1/512 of all
-///   hashes. Writes in the stripe wait. Reads never wait: if a read finds a mistake in the stripe,
-///   a later write repairs it. To avoid deadlocks, call nothing but lookups and statistics of the guard
+///   hashes. Writes in the stripe wait. Reads don't: if a read finds a mistake in the stripe, a later
+///   write repairs it. (A read waits only briefly, for a change of the same shard of the filter.) A
+///   write to a full shard rebuilds it, and waits for each of the shard's stripes, so also for closures
+///   that run there. To avoid deadlocks, call nothing but lookups and statistics of the guard
 ///   from within the closure, or while you hold a connection that the closure or the guard's queries need.
 /// - When your closure returns `Ok` from an insert, [`Guarded::look_up`] and [`MemberSource::members`] must
 ///   find the keys. When it returns `Ok` from a removal, the key must be gone. If there is a
