@@ -1,6 +1,7 @@
 //! Options of all stores.
 
 use crate::backend::{Backend, Durability};
+use crate::chunk::{BATCH, Chunk};
 use crate::kind::Layout;
 use crate::maintained::{Policy, fixed_bytes};
 use crate::sizing::Sizing;
@@ -134,14 +135,17 @@ impl OpenOptions {
     }
 
     /// Limits the memory that a [`Store`](crate::Store) or a [`Guard`](crate::Guard) takes, in bytes, including
-    /// a rebuild in the background \[default: no limit\]. The backend's own memory doesn't count.
+    /// a rebuild in the background \[default: no limit\]. The backend's own memory doesn't count. Lists and
+    /// range stores ignore this.
     ///
     /// If the members need more, their remainders get shorter, and the false-positive rate rises:
     /// [`Stats::expected_rate`](crate::Stats::expected_rate) shows it. If not even the shortest remainders fit,
     /// shards answer "maybe" to every query. Writes don't fail, and nothing is lost. The limit should be at
     /// least 256 KiB. A guard uses up to an eighth of it for the mistakes that it
     /// [keeps](Self::mistakes_kept). Its keys [in doubt](Self::max_doubts) come on top, and so do the keys that
-    /// its database lists at once, which are about 4,096 at most.
+    /// its database lists at once, which are about 4,096 at most. In a store, the pairs that an
+    /// [import](crate::Store::import) sorts at once come on top: up to 64 MiB, or a quarter of the limit if that
+    /// is less.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
@@ -299,6 +303,18 @@ impl OpenOptions {
             kept = kept.min(spread.min(1 << 9).max(dense)).max(1);
         }
         (kept as usize, bytes(kept))
+    }
+
+    /// Returns how much data an import sorts together. If memory is limited, that takes about a quarter of the
+    /// limit: an eighth for the pairs, and an eighth for their bytes.
+    pub(crate) fn sorted_at_once(&self) -> Chunk {
+        /// A hash, and a key and a value that are vectors.
+        const PAIR_BYTES: u64 = 64;
+        let memory = self.memory.unwrap_or(u64::MAX);
+        Chunk {
+            items: (memory / 8 / PAIR_BYTES).clamp(BATCH.items as u64, 1 << 18) as usize,
+            bytes: (memory / 8).clamp(1, 64 << 20) as usize,
+        }
     }
 
     /// Returns the sizing in these options. Values that aren't set are those that the store remembers, or

@@ -18,8 +18,10 @@ pub struct Stats {
     /// Number of lookups that found nothing although the filter had said "maybe".
     pub false_positives: u64,
     /// Number of false positives that had been repaired before. A [`Store`](crate::Store) counts one when
-    /// it writes the mistake's record, and finds that there is one already. Within one build of a shard of
-    /// the filter, there are none; after a shard is rebuilt, an old mistake may come back.
+    /// it writes the mistake's record, and finds that there is one already. An old mistake may come back after
+    /// its shard is rebuilt, or if its key was put and deleted in the meantime. A filter that forgets repairs,
+    /// such as a [`TelescopingFilter`](twiceshy::TelescopingFilter), may make it again at any time. After a
+    /// failed write of records, new mistakes may be counted here, too.
     pub repeated_false_positives: u64,
     /// Number of lookups that found nothing and that the filter could not answer, because the
     /// filter was being rebuilt, or because the range was too long for the filter.

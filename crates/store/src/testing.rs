@@ -1,15 +1,30 @@
-//! Backends for tests.
+//! Backends for tests, and a look at the filter of a store.
 
+use crate::Store;
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
+use twiceshy::concurrent::Shard;
 
 use crate::backend::{
     Backend, BackendClaim, BackendError, Batch, Bounds, Bytes, Change, Durability, Keyspace,
     Result, Scan,
 };
+
+/// Saves the filter of a store to a file that a [`Concurrent`](twiceshy::Concurrent) filter can be opened
+/// from. Tests compare it with a model.
+///
+/// # Errors
+/// [`StoreError::Unready`](crate::StoreError::Unready) until the filter is
+/// [ready](Store::wait_until_ready); or if the file can't be written.
+pub fn save_filter<B: Backend, F: Shard>(
+    store: &Store<B, F>,
+    path: impl AsRef<Path>,
+) -> crate::Result<()> {
+    store.save_filter(path.as_ref())
+}
 
 /// The way an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

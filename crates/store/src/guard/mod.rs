@@ -75,8 +75,10 @@ pub fn hash_column(hash: Hash) -> i64 {
 ///   guard again. Until then the guard may answer "absent" for keys that were added, and removing
 ///   one of them may remove another member from the filter.
 /// - While your closure runs, the guard holds a lock on the keys' *stripe*, about 1/512 of all
-///   hashes. Writes in the stripe wait. Reads never wait: if a read finds a mistake in the stripe,
-///   a later write repairs it. To avoid deadlocks, call nothing but lookups and statistics of the guard
+///   hashes. Writes in the stripe wait. Reads don't: if a read finds a mistake in the stripe, a later
+///   write repairs it. (A read waits only briefly, for a change of the same shard of the filter.) A
+///   write to a full shard rebuilds it, and waits for each of the shard's stripes, so also for closures
+///   that run there. To avoid deadlocks, call nothing but lookups and statistics of the guard
 ///   from within the closure, or while you hold a connection that the closure or the guard's queries need.
 /// - When your closure returns `Ok` from an insert, [`Guarded::look_up`] and [`MemberSource::members`] must
 ///   find the keys. When it returns `Ok` from a removal, the key must be gone. If there is a
@@ -425,6 +427,26 @@ impl<D: Guarded, F: Shard> Guard<D, F> {
         Ok(written?)
     }
 
+    /// Lists the keys of the database in an interval, and the hashes of these keys and of the keys in doubt.
+    #[expect(clippy::type_complexity, reason = "there is no better name for a pair of lists")]
+    fn list(
+        &self,
+        hashes: &RangeInclusive<Hash>,
+    ) -> Result<(Vec<D::Member>, Vec<Hash>), GuardError<D::Error>> {
+        let keys = self.database.members(hashes.clone()).map_err(GuardError::Database)?;
+        let mut members = self.doubts.within(hashes);
+        for key in &keys {
+            let hash = self.hash(borrowed(key));
+            self.check_listed(hashes, hash)?;
+            if hashes.contains(&hash) {
+                members.push(hash);
+            }
+        }
+        members.sort_unstable();
+        members.dedup();
+        Ok((keys, members))
+    }
+
     /// Returns an error if the hash of a listed key lies outside the interval. Compares only the bits that
     /// the index stores.
     fn check_listed(
@@ -455,26 +477,7 @@ impl<D: Guarded, F: Shard> MemberSource for Guard<D, F> {
     type Error = GuardError<D::Error>;
 
     fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<Hash>, Self::Error> {
-        let keys = self.database.members(hashes.clone()).map_err(GuardError::Database)?;
-        let mut members = self.doubts.within(&hashes);
-        for key in &keys {
-            let hash = self.hash(borrowed(key));
-            self.check_listed(&hashes, hash)?;
-            if hashes.contains(&hash) {
-                members.push(hash);
-            }
-        }
-        let shard = self.maintained.filter.shard_of(*hashes.start());
-        let is_rebuild =
-            hashes == self.maintained.filter.shard_hashes(shard) || keys.len() >= LISTED_BY_REBUILD;
-        if let Some(key) = keys.first()
-            && is_rebuild
-        {
-            self.check_index(borrowed(key))?;
-        }
-        members.sort_unstable();
-        members.dedup();
-        Ok(members)
+        self.list(&hashes).map(|(_, members)| members)
     }
 }
 
@@ -492,6 +495,22 @@ impl<D: Guarded, F: Shard> Source for Guard<D, F> {
         matches!(error, GuardError::NotWritten(_))
     }
 
+    /// Checks the first key of each shard, because a rebuild trusts the whole listing.
+    fn part(
+        &self,
+        hashes: &RangeInclusive<Hash>,
+        is_checked: &mut bool,
+    ) -> Result<Vec<Hash>, Self::Error> {
+        let (keys, members) = self.list(hashes)?;
+        if let Some(key) = keys.first()
+            && !*is_checked
+        {
+            self.check_index(borrowed(key))?;
+            *is_checked = true;
+        }
+        Ok(members)
+    }
+
     fn may_trust(&self, shard: usize) -> bool {
         self.doubts.may_trust(shard)
     }
@@ -504,9 +523,6 @@ impl<D: Guarded, F: Shard> Source for Guard<D, F> {
         self.doubts.within(hashes)
     }
 }
-
-/// A listing of this many keys is part of a rebuild, because a repair needs only a few.
-const LISTED_BY_REBUILD: usize = 512;
 
 /// Borrows an owned key.
 fn borrowed<K: ToOwned + ?Sized>(key: &K::Owned) -> &K {

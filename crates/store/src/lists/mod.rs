@@ -130,14 +130,10 @@ impl<B: Backend> ListStore<B> {
     }
 
     /// Returns the sizes of the lists, counters of the store's operations since it was opened, and the state
-    /// of its filter.
+    /// of its filter. The [expected rate](Stats::expected_rate) is an upper bound for the probability that an
+    /// unlisted key is answered "yes" now.
     pub fn stats(&self) -> Stats {
         Stats { members: self.len(List::Yes), ..self.maintained.stats() }
-    }
-
-    /// Returns an upper bound for the probability that an unlisted key is answered "yes" now.
-    pub fn expected_rate(&self) -> f64 {
-        self.maintained.filter.stats().expected_rate
     }
 
     /// Rebuilds the shards of the filter that have become too full or too empty. Returns their number.

@@ -198,6 +198,17 @@ impl<F: Shard> MaintainedFilter<F> {
         Ok(members)
     }
 
+    /// Lists the members in a part of a shard for a rebuild, and counts the scan.
+    pub(super) fn scan_part<S: Source>(
+        &self,
+        source: &S,
+        hashes: &RangeInclusive<Hash>,
+        is_checked: &mut bool,
+    ) -> Result<Vec<Hash>, S::Error> {
+        self.counters.add(Count::BackendScans, 1);
+        source.part(hashes, is_checked)
+    }
+
     /// Lists the members in a claim's interval: those in the database, and `others` that are only in the
     /// filter.
     pub(super) fn listed<S: Source>(

@@ -37,6 +37,9 @@ pub(super) type Attempt<T, E> = Result<Tried<T, E>, E>;
 enum Entered {
     /// This write has inserted the key.
     New,
+    /// This write has inserted the key. The database and its listing may have had the key before, and the
+    /// filter may now hold it twice.
+    NewOrListed,
     /// The filter held the key already.
     Before,
     /// The key was not inserted, because the shard isn't ready.
@@ -65,6 +68,9 @@ impl<F: Shard> InFlight<'_, F> {
                     let others = self.new_hashes();
                     self.maintained.remove_hash(source, locked, hash, &others, |_| true);
                 }
+                // The key may be a member. To note it as absent would remove it from a filter that is
+                // being built from the listing.
+                Entered::NewOrListed => self.maintained.leave_ghost(hash),
                 Entered::Before => self.maintained.writes(hash).end(hash, true),
                 Entered::Nothing => self.maintained.writes(hash).end_unknown(hash),
             }
@@ -78,7 +84,7 @@ impl<F: Shard> InFlight<'_, F> {
             let is_ghost = match entered {
                 Entered::New => S::LEAVES_GHOSTS,
                 Entered::Before => false,
-                Entered::Nothing => true,
+                Entered::NewOrListed | Entered::Nothing => true,
             };
             if is_ghost {
                 self.maintained.leave_ghost(hash);
@@ -147,6 +153,8 @@ pub(crate) fn distinct<T: Copy + Eq + std::hash::Hash>(
 struct Candidate {
     hash: Hash,
     is_new: bool,
+    /// Whether the key may be a member although it counts as new.
+    may_be_member: bool,
     /// Whether the shard was ready when the key was looked up.
     was_ready: bool,
 }
@@ -192,8 +200,8 @@ impl<F: Shard> MaintainedFilter<F> {
                 return Ok(Tried::Done(None));
             }
             let was_ready = self.is_ready(hash);
-            let tried =
-                self.admit(source, &locked, &[Candidate { hash, is_new: true, was_ready }])?;
+            let candidate = Candidate { hash, is_new: true, may_be_member: true, was_ready };
+            let tried = self.admit(source, &locked, &[candidate])?;
             Ok(match tried {
                 Tried::Done(in_flight) => {
                     let key = AdmittedKey { is_new: true, is_in_doubt: false };
@@ -256,7 +264,7 @@ impl<F: Shard> MaintainedFilter<F> {
             let may_lack = !self.is_complete() && is_in_doubt;
             let is_new = !maybe || may_lack || !self.counted(|| is_there(at))?;
             keys[at] = AdmittedKey { is_new, is_in_doubt };
-            candidates.push(Candidate { hash, is_new, was_ready });
+            candidates.push(Candidate { hash, is_new, may_be_member: may_lack, was_ready });
         }
         let tried = self.admit(source, &locked, &candidates)?;
         Ok(tried.map(|in_flight| Admitted { keys, in_flight, locked }))
@@ -291,7 +299,7 @@ impl<F: Shard> MaintainedFilter<F> {
         &self,
         source: &S,
         locked: &Locked<'_>,
-        &Candidate { hash, is_new, was_ready }: &Candidate,
+        &Candidate { hash, is_new, may_be_member, was_ready }: &Candidate,
         before: &InFlight<'_, F>,
     ) -> Attempt<(Entered, Vec<Hash>), S::Error> {
         let mut listed = None;
@@ -353,7 +361,8 @@ impl<F: Shard> MaintainedFilter<F> {
                     // The filter keeps the new member apart from these mistakes, which counts as
                     // repairing them.
                     self.counters.add(Count::Repairs, mistakes.len() as u64);
-                    return Ok(Tried::Done((Entered::New, mistakes)));
+                    let entered = if may_be_member { Entered::NewOrListed } else { Entered::New };
+                    return Ok(Tried::Done((entered, mistakes)));
                 }
                 Err(InsertError::NeedsMembers(claim)) => {
                     drop(writes);
@@ -414,7 +423,10 @@ impl<F: Shard> MaintainedFilter<F> {
             }
             let new = hashes.iter().filter(|&&hash| self.filter.shard_of(hash) == shard).count();
             let members = self.filter.shard_fill(shard).members as usize;
-            self.make_room(source, shard, (members / 8).max(new).max(LEAST_ROOM) << *tries)?;
+            // A rebuild leaves a fifth of the slots free anyway. More room would stay unused if few
+            // writes follow, so ask for more only if other writers were faster.
+            let more = if *tries == 0 { 0 } else { members / 8 };
+            self.make_room(source, shard, more.max(new).max(LEAST_ROOM) << *tries)?;
             *tries += 1;
         }
     }

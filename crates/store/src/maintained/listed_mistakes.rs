@@ -4,6 +4,7 @@ use super::insert::{Attempt, Tried, distinct};
 use super::{MaintainedFilter, Source};
 use crate::stats::Count;
 use crate::stripes::Locked;
+use scopeguard::ScopeGuard;
 use twiceshy::{
     Answer, Hash, Listing, QuotientFilter,
     concurrent::Shard,
@@ -53,8 +54,21 @@ impl<F: Shard> MaintainedFilter<F> {
         // A shard may have been rebuilt after the mistakes were repaired, but before they were
         // listed. They may recur, so repair them again. Later rebuilds find them on the
         // list.
+        let unrepaired = scopeguard::guard((), |()| self.distrust_mistakes(hashes));
         self.making_room(source, hashes, || self.repair_listed(source, hashes))?;
+        ScopeGuard::into_inner(unrepaired);
         Ok(count as u64)
+    }
+
+    /// Makes the shards of listed mistakes that the filter still makes answer from the lists, until they are
+    /// rebuilt.
+    fn distrust_mistakes(&self, hashes: &[Hash]) {
+        for &hash in hashes {
+            if self.filter.contains(hash) {
+                self.distrust(hash);
+                self.wants_rebuild(self.filter.shard_of(hash));
+            }
+        }
     }
 
     /// Repairs mistakes before they are listed. Returns, for each, whether it is new.

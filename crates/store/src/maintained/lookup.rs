@@ -118,6 +118,7 @@ impl<F: Shard> MaintainedFilter<F> {
     ) -> Result<bool, E> {
         let removed = self.remove_locked(source, hash, is_there, is_listed, write);
         self.after_write(source);
+        self.pace_removal(self.filter.shard_of(hash));
         removed
     }
 

@@ -128,6 +128,16 @@ pub(crate) trait Source:
         Vec::new()
     }
 
+    /// Lists the members in a part of a shard for a rebuild of the shard. `is_checked` is `false` at first,
+    /// and says whether the source has checked a member of the shard.
+    fn part(
+        &self,
+        hashes: &RangeInclusive<Hash>,
+        _is_checked: &mut bool,
+    ) -> Result<Vec<Hash>, Self::Error> {
+        self.members(hashes.clone())
+    }
+
     /// Makes the listing of members complete, if it may be incomplete. Returns whether the listing is
     /// complete. A failed attempt is repeated later.
     fn complete(&self) -> Result<bool, Self::Error> {
@@ -255,6 +265,8 @@ struct Upkept {
     records: AtomicUsize,
     /// The delay of a write, in microseconds.
     delay: AtomicU32,
+    /// Whether writers are so fast that a rebuild can't keep up with its notes. Then each write is delayed.
+    is_outrun: AtomicBool,
 }
 
 impl Upkept {
@@ -272,6 +284,7 @@ impl Upkept {
             removals: AtomicU32::new(0),
             records: AtomicUsize::new(0),
             delay: AtomicU32::new(0),
+            is_outrun: AtomicBool::new(false),
         };
         upkept.set_reach(&filter.suspects(*filter.shard_hashes(shard).start()));
         upkept

@@ -13,7 +13,7 @@
 
 use super::notes::{Notes, Roll};
 use super::records::most_old;
-use super::{MaintainedFilter, Source};
+use super::{MaintainedFilter, Source, Upkept};
 use crate::census::Census;
 use crate::sizing::{FRESH, NOTE_BYTES};
 use crate::stats::Count;
@@ -22,7 +22,7 @@ use crate::sync::{sleep, spawn_scoped, thread};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::panic::resume_unwind;
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 use twiceshy::{
@@ -39,12 +39,23 @@ fn threads() -> usize {
     available_parallelism().map_or(1, usize::from).min(4)
 }
 
-/// The maximum number of notes in the last round before the filters are swapped. If writers are too fast,
-/// there may be more.
+/// The maximum number of notes in the last round before the filters are swapped. If writers are fast, there
+/// may be more from round [`ROUNDS`] on, but never more than [`MOST_LOCKED`], because writers wait while these
+/// notes are applied.
 const LAST_ROUND: usize = 64;
-
-/// The maximum number of rounds before the swap.
+const MOST_LOCKED: usize = 4096;
 const ROUNDS: usize = 8;
+
+/// The round from which on writers are slowed down while there are more than [`MOST_LOCKED`] notes, and the
+/// round in which the rebuild is abandoned if there still are.
+const SLOWING_ROUND: usize = 4;
+const MOST_ROUNDS: usize = 32;
+
+/// Why a rebuild always has a result if it may wait without an end.
+const WAITS: &str = "other rebuilds are waited for";
+
+/// The pause of a rebuild that waits for another one.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The maximum number of times that a rebuild begins again immediately because there were too many
 /// notes.
@@ -53,6 +64,9 @@ const RESTARTS: u32 = 4;
 /// The number of members that are listed at once. A database may need much more memory for a listing than the
 /// hashes take.
 const LISTED_AT_ONCE: u64 = 4096;
+
+/// The share of a shard that is listed first, if the number of its members is unknown.
+const FIRST_PARTS: u64 = 1024;
 
 /// A shard that is being rebuilt.
 struct Rebuild<'a, F: Shard> {
@@ -79,7 +93,17 @@ struct Rebuild<'a, F: Shard> {
 impl<F: Shard> Drop for Rebuild<'_, F> {
     fn drop(&mut self) {
         self.count_bytes(0);
+        self.slow_writers(false);
     }
+}
+
+/// The result of an attempt to rebuild a shard.
+enum Attempted {
+    Rebuilt(Rebuilt),
+    /// There were too many notes. Nothing has changed.
+    TooManyNotes,
+    /// Another thread is still rebuilding the shard.
+    Busy,
 }
 
 /// The result of a rebuild.
@@ -110,8 +134,32 @@ impl<F: Shard> MaintainedFilter<F> {
         shard: usize,
         more: usize,
     ) -> Result<Rebuilt, S::Error> {
-        let _one = self.upkeep.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
-        self.rebuild_beside_others(source, shard, more)
+        let rebuilt = self.rebuild_shard_until(source, shard, more, None)?;
+        Ok(rebuilt.expect(WAITS))
+    }
+
+    /// Rebuilds a shard like [`rebuild_shard`](Self::rebuild_shard), but waits for rebuilds of other threads
+    /// only until `end`, because they may hang in the database. Returns `None` if they aren't done by then.
+    pub(super) fn rebuild_shard_until<S: Source>(
+        &self,
+        source: &S,
+        shard: usize,
+        more: usize,
+        end: Option<Instant>,
+    ) -> Result<Option<Rebuilt>, S::Error> {
+        let one_at_a_time = &self.upkeep.one_at_a_time;
+        let _one = match end {
+            None => one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner),
+            Some(end) => loop {
+                match one_at_a_time.try_lock() {
+                    Ok(one) => break one,
+                    Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                    Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(PAUSE),
+                    Err(TryLockError::WouldBlock) => return Ok(None),
+                }
+            },
+        };
+        self.rebuild_beside_others(source, shard, more, end)
     }
 
     fn rebuild_beside_others<S: Source>(
@@ -119,17 +167,17 @@ impl<F: Shard> MaintainedFilter<F> {
         source: &S,
         shard: usize,
         more: usize,
-    ) -> Result<Rebuilt, S::Error> {
+        end: Option<Instant>,
+    ) -> Result<Option<Rebuilt>, S::Error> {
         // If there are too many notes, begin again: that is simpler than making writers wait, who may hold
         // stripes. If memory isn't limited, take more notes each time, so that the rebuild succeeds
         // however fast the writers are.
         for restart in 0..=RESTARTS {
             let growth = if self.sizes.is_limited() { 0 } else { 2 * restart };
-            if let Some(rebuilt) = self.rebuild_noting(source, shard, more, growth)? {
-                return Ok(rebuilt);
-            }
-            if restart < RESTARTS {
-                self.counters.add(Count::RebuildsFailed, 1);
+            match self.rebuild_noting(source, shard, more, growth, end)? {
+                Attempted::Rebuilt(rebuilt) => return Ok(Some(rebuilt)),
+                Attempted::TooManyNotes => {}
+                Attempted::Busy => return Ok(None),
             }
         }
         let notes = self.sizes.most_notes(self.filter.shard_fill(shard).slots);
@@ -145,13 +193,17 @@ impl<F: Shard> MaintainedFilter<F> {
         shard: usize,
         more: usize,
         growth: u32,
-    ) -> Result<Option<Rebuilt>, S::Error> {
+        end: Option<Instant>,
+    ) -> Result<Attempted, S::Error> {
         let hashes = self.filter.shard_hashes(shard);
         let most = (self.sizes.most_notes(self.filter.shard_fill(shard).slots) as usize) << growth;
         while !self.writes_of(shard).start_notes(most, || source.doubts(&hashes)) {
             // Another thread is rebuilding the shard. Wait for it, and rebuild the shard again,
             // because the other thread's listing may be older than this call.
-            sleep(Duration::from_millis(1));
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Ok(Attempted::Busy);
+            }
+            sleep(PAUSE);
         }
         let start = Instant::now();
         let mut noting = Noting(Some(self), shard);
@@ -159,6 +211,8 @@ impl<F: Shard> MaintainedFilter<F> {
         // the listing lacks.
         let may_trust = source.may_trust(shard);
         let Fill { slots, members, .. } = self.filter.shard_fill(shard);
+        // A shard that isn't ready may have far more members than its filter holds.
+        let expected = self.shards[shard].is_ready.load(Ordering::Acquire).then_some(members);
         let mut rebuild = Rebuild {
             maintained: self,
             shard,
@@ -172,7 +226,7 @@ impl<F: Shard> MaintainedFilter<F> {
             filter_bytes: 0,
             bytes: 0,
         };
-        rebuild.members = Roll::new(rebuild.list(source, &hashes, members)?);
+        rebuild.members = Roll::new(rebuild.list(source, &hashes, expected)?);
         let census = rebuild.members.census();
         let mut doomed = None;
         if S::KEEPS_RECORDS {
@@ -185,7 +239,7 @@ impl<F: Shard> MaintainedFilter<F> {
         rebuild.recount(0);
         let notes = self.writes_of(shard).take_notes();
         if notes.is_incomplete {
-            return Ok(None);
+            return Ok(Attempted::TooManyNotes);
         }
         rebuild.check_lists(&notes).map_err(RebuildError::from)?;
         rebuild.amend(notes);
@@ -196,20 +250,22 @@ impl<F: Shard> MaintainedFilter<F> {
                 if !self.shards[shard].is_ready.load(Ordering::Acquire) {
                     self.give_up(shard);
                 }
-                return Ok(Some(Rebuilt { census, is_swapped: false }));
+                return Ok(Attempted::Rebuilt(Rebuilt { census, is_swapped: false }));
             }
             built => built?,
         };
         for round in 0.. {
             #[cfg(test)]
-            hook::before_round(round);
+            hook::call(hook::Moment::Round(round));
             let mut writes = self.writes_of(shard);
             let notes = writes.take_notes();
-            if notes.is_incomplete {
-                return Ok(None);
+            let are_too_many = notes.len() > MOST_LOCKED;
+            if notes.is_incomplete || (are_too_many && round >= MOST_ROUNDS) {
+                return Ok(Attempted::TooManyNotes);
             }
             // Keep the lock during the last round only, so that writers wait only for that round.
-            let is_last = notes.len() <= LAST_ROUND || round >= ROUNDS;
+            let is_last = notes.len() <= LAST_ROUND || (!are_too_many && round >= ROUNDS);
+            rebuild.slow_writers(are_too_many && round >= SLOWING_ROUND);
             let writes = is_last.then_some(writes);
             if rebuild.apply(notes, new.filter()).is_err() {
                 drop((writes, new));
@@ -229,16 +285,21 @@ impl<F: Shard> MaintainedFilter<F> {
                 is_ready.store(true, Ordering::Release);
             }
             writes.swapped(rebuild.may_have_ghosts);
+            let Upkept { removals, is_given_up, room, .. } = &self.shards[shard];
+            removals.store(0, Ordering::Relaxed);
+            is_given_up.store(false, Ordering::Relaxed);
+            // Writers that found no room in the old filter try the new one first.
+            room.store(0, Ordering::Relaxed);
             self.counters.add(Count::Rebuilds, 1);
             self.is_changed.store(true, Ordering::Release);
             // Freeing a large table takes a while, so let the writers go on first.
             drop(writes);
+            #[cfg(test)]
+            hook::call(hook::Moment::Swapped);
             drop(before);
             break;
         }
         noting.0 = None;
-        self.shards[shard].removals.store(0, Ordering::Relaxed);
-        self.shards[shard].is_given_up.store(false, Ordering::Relaxed);
         if let Some(doomed) = doomed {
             self.forget_doomed(source, &doomed, &rebuild.mistakes);
             // Queued records may exceed the maximum. If they counted in full, the shard would be due
@@ -247,7 +308,7 @@ impl<F: Shard> MaintainedFilter<F> {
             self.shards[shard].records.store(old, Ordering::Relaxed);
         }
         self.upkeep.count(start.elapsed());
-        Ok(Some(Rebuilt { census, is_swapped: true }))
+        Ok(Attempted::Rebuilt(Rebuilt { census, is_swapped: true }))
     }
 
     /// Returns the bytes of memory that running rebuilds take, with the notes that wait for them.
@@ -294,11 +355,11 @@ impl<F: Shard> MaintainedFilter<F> {
                     break;
                 }
                 let rebuilt = if is_limited {
-                    self.rebuild_shard(source, shard, 0)?
+                    self.rebuild_shard_until(source, shard, 0, None)?
                 } else {
-                    self.rebuild_beside_others(source, shard, 0)?
+                    self.rebuild_beside_others(source, shard, 0, None)?
                 };
-                on_shard(rebuilt.census);
+                on_shard(rebuilt.expect(WAITS).census);
             }
             Ok(())
         };
@@ -344,24 +405,28 @@ impl<F: Shard> MaintainedFilter<F> {
 struct NoRoom;
 
 impl<F: Shard> Rebuild<'_, F> {
-    /// Lists the members of the shard, in any order. About this many are `expected`. Lists them in parts, if
-    /// they are many.
+    /// Lists the members of the shard, in any order. `expected` is about their number, if it is known. Lists
+    /// them in parts, if they may be many.
     fn list<S: Source>(
         &mut self,
         source: &S,
         hashes: &RangeInclusive<Hash>,
-        expected: u64,
+        expected: Option<u64>,
     ) -> Result<Vec<Hash>, S::Error> {
-        let parts = expected.max(self.slots).div_ceil(LISTED_AT_ONCE).max(1);
+        let known = |members: u64| members.max(self.slots).div_ceil(LISTED_AT_ONCE).max(1);
+        let parts = expected.map_or(FIRST_PARTS, known);
         let [first, last] = [hashes.start(), hashes.end()].map(|hash| hash.as_u128());
+        let mut step = (last - first) / u128::from(parts);
         let bytes = |list: &Vec<Hash>| (list.capacity() * size_of::<Hash>()) as u64;
-        let mut listed: Vec<Hash> = Vec::with_capacity(expected as usize);
+        let mut listed: Vec<Hash> = Vec::with_capacity(expected.unwrap_or_default() as usize);
+        let mut is_checked = false;
         self.count_bytes(size_of::<Self>() as u64 + bytes(&listed));
         let mut from = first;
         loop {
-            let to = from.saturating_add((last - first) / u128::from(parts)).min(last);
+            let to = from.saturating_add(step).min(last);
             let part = Hash::from_u128(from)..=Hash::from_u128(to);
-            let mut members = self.maintained.scan(source, &part)?;
+            let mut members = self.maintained.scan_part(source, &part, &mut is_checked)?;
+            step = next_step(step, members.len() as u64);
             if listed.capacity() == 0 {
                 members.shrink_to_fit();
                 listed = members;
@@ -378,6 +443,11 @@ impl<F: Shard> Rebuild<'_, F> {
             }
             from = to + 1;
         }
+    }
+
+    /// Sets whether writers of the shard are slowed down because they outrun the rebuild.
+    fn slow_writers(&self, is_outrun: bool) {
+        self.maintained.shards[self.shard].is_outrun.store(is_outrun, Ordering::Relaxed);
     }
 
     /// Checks that no key is on both lists, if the user lists the mistakes. Skips keys that were
@@ -485,6 +555,10 @@ impl<F: Shard> Rebuild<'_, F> {
         let mut mistakes = &mistakes[..];
         let new = loop {
             let built = sizes.remainder_bits::<F>(slots).map_err(Into::into).and_then(|bits| {
+                // Building may take long, so count the new filter from the beginning.
+                let _building = maintained.upkeep.count_building::<F>(slots, bits);
+                #[cfg(test)]
+                hook::call(hook::Moment::Building);
                 let plan = ShardPlan::slots(slots).remainder_bits(bits);
                 let plan = if maintained.policy.is_listed() { plan } else { plan.fresh() };
                 maintained.filter.build_shard(*shard, plan, members, mistakes)
@@ -562,12 +636,32 @@ impl<F: Shard> Rebuild<'_, F> {
     }
 }
 
-/// A function that tests call before each round of a rebuild on the same thread.
+/// Returns how much of a shard to list next, in hashes, after a step has listed this many members. A step
+/// changes at most by a factor of 4, because members may be spread unevenly.
+fn next_step(step: u128, listed: u64) -> u128 {
+    let share = LISTED_AT_ONCE as f64 / listed.max(1) as f64;
+    let next = step as f64 * share.clamp(0.25, 4.0);
+    // The conversion saturates.
+    (next as u128).max(1)
+}
+
+/// A function that tests call at certain moments of a rebuild on the same thread.
 #[cfg(test)]
 pub(super) mod hook {
     use std::cell::RefCell;
 
-    type Hook = Box<dyn FnMut(usize)>;
+    /// A moment of a rebuild.
+    #[derive(Clone, Copy)]
+    pub(crate) enum Moment {
+        /// A new filter is about to be built.
+        Building,
+        /// The round with this number begins.
+        Round(usize),
+        /// The new filter was swapped in, and writers go on.
+        Swapped,
+    }
+
+    type Hook = Box<dyn FnMut(Moment)>;
 
     thread_local! {
         static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
@@ -578,11 +672,11 @@ pub(super) mod hook {
         HOOK.with_borrow_mut(|set| *set = hook);
     }
 
-    pub(super) fn before_round(round: usize) {
+    pub(super) fn call(moment: Moment) {
         // Take the function out, because it may cause another rebuild.
         let hook = HOOK.with_borrow_mut(Option::take);
         if let Some(mut hook) = hook {
-            hook(round);
+            hook(moment);
             set(Some(hook));
         }
     }

@@ -215,9 +215,8 @@ impl<F: Shard> MaintainedFilter<F> {
         *has_queued = is_own;
         let is_new = S::KEEPS_RECORDS && is_own;
         let withdraw = || {
-            let writes = self.writes(mistake);
-            if S::KEEPS_RECORDS && is_own && writes.epoch == epoch {
-                self.records.withdraw(mistake);
+            if S::KEEPS_RECORDS && is_own {
+                self.withdraw_record(mistake, epoch);
             }
         };
         let mut adapted = self.adapt::<S>(claim, &suspects, &members, epoch);
@@ -266,6 +265,15 @@ impl<F: Shard> MaintainedFilter<F> {
             self.keep(&mut locked, mistake);
         }
         Ok(outcome)
+    }
+
+    /// Takes back the record of a mistake that was not repaired, unless a rebuild of its shard has read the
+    /// record since this `epoch`, or may be about to swap a filter in that has repaired the mistake.
+    pub(super) fn withdraw_record(&self, mistake: Hash, epoch: u64) {
+        let writes = self.writes(mistake);
+        if writes.epoch == epoch && !writes.has_notes() {
+            self.records.withdraw(mistake);
+        }
     }
 
     /// Keeps a mistake in memory, so that it is repaired again when the filter is rebuilt, or when a new

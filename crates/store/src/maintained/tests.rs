@@ -21,6 +21,8 @@ type Hook<T> = OnceLock<Box<dyn Fn(&T) + Send + Sync>>;
 struct Members<const RECORDS: bool = false> {
     keys: Mutex<BTreeSet<Hash>>,
     records: Mutex<BTreeSet<Hash>>,
+    /// Whether listings fail.
+    fails: AtomicBool,
     /// Called with the interval before its members are listed.
     before_listing: Hook<RangeInclusive<Hash>>,
     /// Called with the listed members before they are returned.
@@ -45,6 +47,9 @@ impl<const RECORDS: bool> MemberSource for Members<RECORDS> {
 
     fn members(&self, hashes: RangeInclusive<Hash>) -> Result<Vec<Hash>, StoreError> {
         call(&self.before_listing, &hashes);
+        if self.fails.load(Ordering::Relaxed) {
+            return Err(StoreError::Unready);
+        }
         let listed = self.keys.lock().unwrap().range(hashes).copied().collect();
         call(&self.after_listing, &listed);
         Ok(listed)
@@ -316,6 +321,168 @@ fn writer_stops_waiting_for_a_background_thread_that_hangs() {
 #[test]
 fn writer_stops_waiting_for_another_caller_that_hangs() {
     check_stall(false);
+}
+
+/// While all shards are rebuilt at once, a hanging rebuild doesn't keep other shards from being rebuilt.
+#[test]
+fn write_does_not_wait_for_a_hanging_rebuild_of_its_shard() {
+    let _deadline = Deadline::new();
+    let (filter, members) = (maintained::<QuotientFilter>(100, FOUND), Members::<false>::default());
+    filter.announce_thread();
+    let mut hashes = hashes_of(&filter, 1, 0);
+    while filter.shards[1].delay.load(Ordering::Relaxed) == 0 {
+        put(&filter, &members, hashes.next().unwrap());
+    }
+    filter.renounce_thread();
+    let (filter, members) = (&filter, &members);
+    let (is_waiting, release) = hang(members, filter.filter.shard_hashes(1));
+    thread::scope(|scope| {
+        let release = release;
+        let rebuilding =
+            scope.spawn(|| filter.rebuild_all(members, || Ok(()), || true, |_| ()).unwrap());
+        is_waiting.recv().unwrap();
+        assert_eq!(filter.stats().shards_due, 1);
+        put(filter, members, hashes_of(filter, 1, 0).next().unwrap());
+        drop(release);
+        rebuilding.join().unwrap();
+    });
+    assert_eq!(filter.find_fault(members).unwrap(), None);
+}
+
+#[test]
+fn rebuild_with_an_end_does_not_wait_for_another_rebuild() {
+    let (filter, members) = (maintained::<QuotientFilter>(100, FOUND), Members::<false>::default());
+    let other = filter.upkeep.one_at_a_time.lock().unwrap();
+    let now = Some(std::time::Instant::now());
+    assert!(filter.rebuild_shard_until(&members, 0, 0, now).unwrap().is_none());
+    drop(other);
+    assert!(filter.rebuild_shard_until(&members, 0, 0, now).unwrap().unwrap().is_swapped);
+}
+
+#[test]
+fn making_room_for_an_import_waits_only_so_long_for_a_rebuild_that_hangs() {
+    let _deadline = Deadline::new();
+    let (mut filter, members) =
+        (maintained::<QuotientFilter>(100, FOUND), Members::<false>::default());
+    filter.upkeep.longest_stall = Duration::from_millis(20);
+    let (filter, members) = (&filter, &members);
+    let (is_waiting, release) = hang(members, filter.filter.shard_hashes(0));
+    thread::scope(|scope| {
+        let release = release;
+        let rebuilding = scope.spawn(|| drop(filter.rebuild_shard(members, 0, 0)));
+        is_waiting.recv().unwrap();
+        filter.expect_evenly(members, 100_000);
+        filter.expect_members(members, (0..1000).map(hash));
+        assert_eq!(filter.stats().rebuilds, 0);
+        drop(release);
+        rebuilding.join().unwrap();
+    });
+    filter.expect_evenly(members, 100_000);
+    assert_eq!(filter.stats().rebuilds, 5);
+}
+
+#[test]
+fn records_are_counted_while_a_repair_stays_busy() {
+    const RECORDS: u128 = 100;
+    let _deadline = Deadline::new();
+    let (filter, members) = (maintained::<QuotientFilter>(100, FOUND), Members::<true>::default());
+    (0..100).for_each(|number| put(&filter, &members, hash(number)));
+    members.records.lock().unwrap().extend((1000..1000 + RECORDS).map(hash));
+    let mistake = (2000..).map(hash).find(|&hash| filter.filter.contains(hash)).unwrap();
+    filter.announce_thread();
+    let locked = filter.lock(&[mistake]);
+    assert!(!is_found(&filter, &members, mistake) && filter.stats().repairs_waiting == 1);
+    thread::scope(|scope| {
+        let tending = scope.spawn(|| filter.tend_in_background(&members, 1.0));
+        while filter.stats().mistakes < RECORDS as u64 {
+            thread::yield_now();
+        }
+        drop(locked);
+        filter.stop();
+        tending.join().unwrap();
+    });
+}
+
+/// More room would stay unused if the writers end, because shards shrink only after removals.
+#[test]
+fn shard_that_a_batch_finds_full_grows_only_by_a_fifth() {
+    let (filter, members) = (maintained::<QuotientFilter>(100, FOUND), Members::<false>::default());
+    let mut hashes = hashes_of(&filter, 0, 0);
+    let mut put_next = |count| {
+        let batch: Vec<Hash> = hashes.by_ref().take(count).collect();
+        put_all(&filter, &members, &batch);
+    };
+    (0..5000).for_each(|_| put_next(1));
+    // Nobody rebuilds the shard, because there is no such thread.
+    filter.announce_thread();
+    while filter.shards[0].delay.load(Ordering::Relaxed) == 0 {
+        put_next(1);
+    }
+    filter.renounce_thread();
+    assert_eq!(filter.stats().stalled_writes, 0);
+    let full = filter.filter.shard_fill(0);
+    put_next((full.slots - full.used) as usize + 50);
+    let grown = filter.filter.shard_fill(0);
+    let load = grown.members as f64 / grown.slots as f64;
+    assert!(filter.stats().stalled_writes == 1 && grown.slots > full.slots);
+    assert!(load > 0.78, "{load}");
+    assert_eq!(filter.find_fault(&members).unwrap(), None);
+}
+
+/// A rebuild has read the no list before the key is added, and swaps its filter in before the key is on the
+/// list. Then the repair fails.
+#[test]
+fn no_list_key_is_answered_no_although_its_last_repair_fails() {
+    let _deadline = Deadline::new();
+    let policy = Policy::Listed { rate: 0.05 };
+    // Both filters have plain remainders, like those of lists, so they make the same mistakes.
+    let sizing =
+        Sizing { capacity: 100, shards: 4, false_positive_rate: 0.05, ..Sizing::default() };
+    let bits = sizing.remainder_bits::<QuotientFilter>().unwrap();
+    let large = || {
+        let (empty, sizes) =
+            (sizing.build_with(bits).unwrap(), sizing.shard_sizes::<QuotientFilter>(4, bits));
+        let filter = MaintainedFilter::<QuotientFilter>::new(empty, true, sizes, policy);
+        let members = Members::<false>::default();
+        (0..200).for_each(|number| put(&filter, &members, hash(number)));
+        filter.rebuild_shard(&members, 0, 1000).unwrap();
+        (filter, members)
+    };
+    let (twin, of_twin) = large();
+    twin.rebuild_shard(&of_twin, 0, 0).unwrap();
+    let (filter, members) = large();
+    // The smaller filter confuses this key with a member.
+    let is_new_mistake = |&key: &Hash| twin.filter.contains(key) && !filter.filter.contains(key);
+    let key = hashes_of(&filter, 0, 1000).find(is_new_mistake).unwrap();
+    let ((built, is_built), (swap, may_swap), (swapped, is_swapped)) =
+        (channel(), channel::<()>(), channel());
+    let (filter, members) = (&filter, &members);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            rebuild::hook::set(Some(Box::new(move |moment| {
+                if matches!(moment, rebuild::hook::Moment::Round(_)) {
+                    built.send(()).unwrap();
+                    may_swap.recv().unwrap();
+                }
+            })));
+            let rebuilt = filter.rebuild_shard(members, 0, 0);
+            rebuild::hook::set(None);
+            swapped.send(rebuilt.unwrap().is_swapped).unwrap();
+        });
+        is_built.recv().unwrap();
+        let write = |_: &[bool]| {
+            swap.send(()).unwrap();
+            assert!(is_swapped.recv().unwrap());
+            members.fails.store(true, Ordering::Relaxed);
+            Ok(())
+        };
+        filter.list_mistakes(members, &[key], |_| Ok(()), write).unwrap_err();
+    });
+    members.fails.store(false, Ordering::Relaxed);
+    assert!(filter.is_mistake(key) && !filter.answer(key));
+    filter.tend(members).unwrap();
+    assert!(filter.is_exact() && !filter.answer(key));
+    assert_eq!(filter.find_fault(members).unwrap(), None);
 }
 
 #[test]

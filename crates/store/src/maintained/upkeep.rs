@@ -35,6 +35,7 @@ use std::sync::{PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use twiceshy::{
     Hash,
+    builder::Builder,
     concurrent::{Fill, Shard},
 };
 
@@ -166,10 +167,26 @@ impl Upkeep {
         matches!(self.one_at_a_time.try_lock(), Err(TryLockError::WouldBlock))
     }
 
+    /// Adds a shard to those that are due, which it isn't yet.
+    fn schedule(&self, shard: usize) {
+        self.work().due.push_back(shard);
+        self.has_work.notify_one();
+    }
+
     /// Wakes the writers that wait for a rebuild, because one was tried.
     fn announce_rebuild(&self) {
         self.work().tried += 1;
         self.has_rebuilt.notify_all();
+    }
+
+    /// Counts the memory of a filter that is being built, until the result is dropped.
+    pub(super) fn count_building<F: Shard>(&self, slots: u64, bits: u32) -> impl Drop + '_ {
+        let plan = Builder::<F>::default().slots(slots).remainder_bits(bits).plan();
+        let bytes = plan.map_or(0, |plan| plan.bytes);
+        self.rebuild_bytes.fetch_add(bytes, Ordering::Relaxed);
+        scopeguard::guard(bytes, |bytes| {
+            self.rebuild_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        })
     }
 
     /// Adds the duration of a rebuild to the statistics.
@@ -262,7 +279,8 @@ impl<F: Shard> MaintainedFilter<F> {
             return Some(Reason::Renewal);
         }
         self.sizes.reason::<F>(shard, fill).filter(|&reason| match reason {
-            Reason::Shrinking => may_shrink,
+            // If even a smaller shard exceeds the memory limit, the old one stays.
+            Reason::Shrinking => may_shrink && self.fits(fill, shard, 0),
             // If the wanted size exceeds the memory limit, a shard that still has room stays as
             // it is.
             Reason::Growth => {
@@ -352,8 +370,7 @@ impl<F: Shard> MaintainedFilter<F> {
     /// Schedules a rebuild of a shard, unless one is scheduled already.
     pub(crate) fn wants_rebuild(&self, shard: usize) {
         if !self.shards[shard].is_due.swap(true, Ordering::AcqRel) {
-            self.upkeep.work().due.push_back(shard);
-            self.upkeep.has_work.notify_one();
+            self.upkeep.schedule(shard);
         }
     }
 
@@ -371,7 +388,7 @@ impl<F: Shard> MaintainedFilter<F> {
             // rebuild.
             let next = self.upkeep.work().next();
             let Some(shard) = next else { break };
-            rebuilt += usize::from(self.rebuild_due(source, shard)?);
+            rebuilt += usize::from(self.rebuild_due(source, shard, None)?);
         }
         self.flush_records(source)?;
         Ok(rebuilt)
@@ -388,7 +405,7 @@ impl<F: Shard> MaintainedFilter<F> {
             // A panic in the source is caught below, and counts as a failure. `rebuild_due` counts
             // the panics of its rebuilds.
             let work = || match task {
-                Task::Rebuild(shard) => drop(self.rebuild_due(source, shard)),
+                Task::Rebuild(shard) => drop(self.rebuild_due(source, shard, None)),
                 Task::Complete(failures) => self.complete(source, failures),
                 Task::Repairs => {
                     self.flush_many_records(source);
@@ -433,11 +450,13 @@ impl<F: Shard> MaintainedFilter<F> {
             if work.is_stopping {
                 return None;
             }
-            // Repairs and rebuilds take turns.
+            // Repairs and other work take turns, because repairs may stay busy.
             let now = Instant::now();
             let is_time = |&(time, _): &(Instant, usize)| time <= now;
             let has_shard = !work.due.is_empty() || work.failed.iter().any(is_time);
-            if work.has_repairs && !(has_shard && work.was_repairing) {
+            let must_complete = work.completion.is_some_and(|(time, _)| time <= now);
+            let has_others = has_shard || must_complete || !work.has_counted;
+            if work.has_repairs && !(has_others && work.was_repairing) {
                 (work.has_repairs, work.was_repairing) = (false, true);
                 return Some(Task::Repairs);
             }
@@ -481,8 +500,14 @@ impl<F: Shard> MaintainedFilter<F> {
         self.upkeep.has_thread()
     }
 
-    /// Rebuilds a shard that was scheduled, if it still needs that. Returns whether it was rebuilt.
-    fn rebuild_due<S: Source>(&self, source: &S, shard: usize) -> Result<bool, S::Error> {
+    /// Rebuilds a shard that was scheduled, if it still needs that. Returns whether it was rebuilt. If other
+    /// threads' rebuilds aren't done by `end`, schedules it again.
+    fn rebuild_due<S: Source>(
+        &self,
+        source: &S,
+        shard: usize,
+        end: Option<Instant>,
+    ) -> Result<bool, S::Error> {
         let upkept = &self.shards[shard];
         let fill = self.filter.shard_fill(shard);
         let reason = self.reason(shard, &fill);
@@ -501,8 +526,17 @@ impl<F: Shard> MaintainedFilter<F> {
             // A rebuild thins out only written records. If writing fails, it keeps the queued ones.
             let _ = self.flush_records(source);
         }
-        let is_rebuilt =
-            is_tried && self.rebuild_shard(source, shard, fitting.unwrap_or(0))?.is_swapped;
+        let mut is_rebuilt = false;
+        if is_tried {
+            let more = fitting.unwrap_or(0);
+            let Some(rebuilt) = self.rebuild_shard_until(source, shard, more, end)? else {
+                ScopeGuard::into_inner(failure);
+                upkept.room.fetch_max(room, Ordering::Relaxed);
+                self.upkeep.schedule(shard);
+                return Ok(false);
+            };
+            is_rebuilt = rebuilt.is_swapped;
+        }
         // If `room` is above 1, a writer found no room for a member. (A repair asks for a `room` of
         // 1.)
         if room > 1 && !is_rebuilt {
@@ -511,6 +545,10 @@ impl<F: Shard> MaintainedFilter<F> {
             return Ok(false);
         }
         ScopeGuard::into_inner(failure);
+        if reason.is_some() && !is_tried {
+            // Otherwise the shard could be due again immediately.
+            upkept.removals.store(0, Ordering::Relaxed);
+        }
         let is_rotation = is_rebuilt && reason == Some(Reason::Rotation);
         self.counters.add(Count::Rotations, u64::from(is_rotation));
         upkept.failures.store(0, Ordering::Release);
@@ -563,8 +601,13 @@ impl<F: Shard> MaintainedFilter<F> {
         entries: usize,
     ) -> Result<(), S::Error> {
         let upkept = &self.shards[shard];
-        upkept.room.fetch_max(entries, Ordering::Relaxed);
-        let epoch = self.writes_of(shard).epoch;
+        // A rebuild that swaps its filter in also forgets requests for room, because their writers try again
+        // in the new filter. The lock makes sure that it forgets none with the new epoch.
+        let epoch = {
+            let writes = self.writes_of(shard);
+            upkept.room.fetch_max(entries, Ordering::Relaxed);
+            writes.epoch
+        };
         let failures = upkept.failures.load(Ordering::Acquire);
         self.wants_rebuild(shard);
         let is_open = || {
@@ -578,8 +621,7 @@ impl<F: Shard> MaintainedFilter<F> {
             self.wait_while(shard, end, is_open);
         }
         while is_open() && Instant::now() < end {
-            if self.upkeep.is_rebuilding() || self.writes_of(shard).has_notes() {
-                // Don't wait without a limit, because the other thread may never be done.
+            if self.is_busy(shard) {
                 sleep(LONGEST_DELAY);
                 continue;
             }
@@ -603,14 +645,16 @@ impl<F: Shard> MaintainedFilter<F> {
     }
 
     /// Makes room for members that are about to be written, so that shards grow only once. Some of
-    /// them may be members already. A shard that can't grow now will grow later.
+    /// them may be members already. A shard that can't grow now will grow later, for example because
+    /// another thread's rebuild takes too long.
     pub(crate) fn expect_members<S: Source>(&self, source: &S, hashes: impl Iterator<Item = Hash>) {
         let mut expected = BTreeMap::new();
         for hash in hashes {
             *expected.entry(self.filter.shard_of(hash)).or_insert(0) += 1;
         }
+        let end = Instant::now() + self.upkeep.longest_stall;
         for (shard, more) in expected {
-            self.expect(source, shard, more);
+            self.expect(source, shard, more, end);
         }
     }
 
@@ -619,23 +663,30 @@ impl<F: Shard> MaintainedFilter<F> {
     pub(crate) fn expect_evenly<S: Source>(&self, source: &S, members: u64) {
         const MOST: u64 = 1 << 32;
         let more = if members > MOST { 0 } else { members / self.shards.len() as u64 };
-        (0..self.shards.len()).for_each(|shard| self.expect(source, shard, more));
+        let end = Instant::now() + self.upkeep.longest_stall;
+        (0..self.shards.len()).for_each(|shard| self.expect(source, shard, more, end));
     }
 
-    fn expect<S: Source>(&self, source: &S, shard: usize, more: u64) {
+    fn expect<S: Source>(&self, source: &S, shard: usize, more: u64, end: Instant) {
         let fill = self.filter.shard_fill(shard);
         let is_ready = self.shards[shard].is_ready.load(Ordering::Acquire);
         let wanted = self.sizes.slots(shard, fill.slots, fill.members + more);
         if is_ready && wanted > fill.slots && self.fits(&fill, shard, more as usize) {
-            let _ = self.rebuild_shard(source, shard, more as usize);
+            let _ = self.rebuild_shard_until(source, shard, more as usize, Some(end));
         }
     }
 
-    /// Rebuilds a shard on the current thread, if it is due.
+    /// Returns whether another thread's rebuild would make a writer wait that rebuilds a shard.
+    fn is_busy(&self, shard: usize) -> bool {
+        self.upkeep.is_rebuilding() || self.writes_of(shard).has_notes()
+    }
+
+    /// Rebuilds a shard for a writer on the current thread, if it is due. Doesn't wait for another thread's
+    /// rebuild, which may never be done.
     fn tend_shard<S: Source>(&self, source: &S, shard: usize) -> Result<(), S::Error> {
         let is_taken = self.upkeep.work().take(shard);
         if is_taken {
-            return self.rebuild_due(source, shard).map(drop);
+            return self.rebuild_due(source, shard, Some(Instant::now())).map(drop);
         }
         // Another thread is rebuilding the shard.
         sleep(LONGEST_DELAY);
@@ -678,6 +729,9 @@ impl<F: Shard> MaintainedFilter<F> {
         let mut delay = 0;
         for &shard in shards {
             let upkept = &self.shards[shard];
+            if upkept.is_outrun.load(Ordering::Relaxed) {
+                delay = LONGEST_DELAY.as_micros() as u32;
+            }
             if !upkept.is_due.load(Ordering::Relaxed) {
                 continue;
             }
@@ -686,7 +740,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 // A shard that isn't ready needs no room.
                 let of_shard = if is_ready { upkept.delay.load(Ordering::Relaxed) } else { 0 };
                 delay = delay.max(of_shard);
-            } else if !self.upkeep.is_rebuilding() && self.upkeep.work().may_try(shard) {
+            } else if !self.is_busy(shard) && self.upkeep.work().may_try(shard) {
                 let reason = self.reason(shard, &self.filter.shard_fill(shard));
                 if !is_ready || matches!(reason, Some(Reason::Growth | Reason::Rotation)) {
                     // The write has succeeded, so ignore an error. The rebuild is tried again later.
@@ -695,8 +749,19 @@ impl<F: Shard> MaintainedFilter<F> {
             }
         }
         if delay > 0 {
-            self.counters.add(Count::DelayedWrites, 1);
-            sleep(Duration::from_micros(delay.into()));
+            self.delay_write(Duration::from_micros(delay.into()));
         }
+    }
+
+    /// Slows a removal down if writers of its shard outrun a rebuild. The caller holds no lock.
+    pub(super) fn pace_removal(&self, shard: usize) {
+        if self.shards[shard].is_outrun.load(Ordering::Relaxed) {
+            self.delay_write(LONGEST_DELAY);
+        }
+    }
+
+    fn delay_write(&self, delay: Duration) {
+        self.counters.add(Count::DelayedWrites, 1);
+        sleep(delay);
     }
 }

@@ -44,8 +44,9 @@ pub use read::RangePairs;
 ///   If a key is put into the range, the parts before and after it stay repaired. A key that was put and
 ///   deleted again, or whose put has failed, may become a mistake again. A kill may lose the repairs of the
 ///   last mistakes, or their records.
-/// - A lookup writes nothing to the backend, rebuilds nothing, and waits for no other operation. If a repair
-///   can't be made immediately, because another thread writes near it or because the filter has no room, it is
+/// - A lookup writes nothing to the backend, and rebuilds nothing. It waits for no rebuild, and for no other
+///   operation's call of the backend, but briefly for a change of the filter. If a repair can't be made
+///   immediately, because another thread writes near it or because the filter has no room, it is
 ///   [skipped](Stats::repairs_skipped), until the mistake recurs. The next put or delete makes room by
 ///   rebuilding the filter, and so does [`rebuild`](Self::rebuild).
 /// - A range counts as at most four of the kept mistakes. If it has more than four partitions, only

@@ -8,6 +8,7 @@ mod scan;
 mod write;
 
 use crate::backend::{Backend, Batch, Keyspace};
+use crate::chunk::Chunk;
 use crate::error::{Result, StoreError};
 use crate::kind::Layout;
 use crate::layout;
@@ -37,8 +38,8 @@ pub use scan::Pairs;
 ///   was saved. A key that was put and deleted again may be a mistake once
 ///   more. If the backend fails to list members or mistakes during a put, mistakes near the new key may
 ///   come back; they are counted as [failed repairs](Stats::repairs_failed).
-/// - A lookup writes nothing to the backend, and waits for no other operation. If a repair can't be
-///   made immediately, the background thread or a later write makes it. If too many are waiting, or if
+/// - A lookup writes nothing to the backend. It waits for no rebuild, and for no other operation's call of the
+///   backend, but briefly for a change of the same shard of the filter. If a repair can't be made immediately, the background thread or a later write makes it. If too many are waiting, or if
 ///   the filter has no room, the repair is [skipped](Stats::repairs_skipped), until the mistake
 ///   recurs.
 /// - While the filter is being rebuilt, and is not [ready](Self::wait_until_ready), the backend answers
@@ -60,8 +61,9 @@ pub use scan::Pairs;
 ///
 /// When a shard of the filter has become too full or too empty, it is rebuilt from its members, in the
 /// [background](crate::OpenOptions::background_share), with room for a fifth more members and with fresh
-/// remainders. This way, the false-positive rate stays the same however much the store grows, memory is
-/// proportional to the number of members, and repairs never use up the filter.
+/// remainders. So the false-positive rate stays the same however much the store grows, unless
+/// [memory](crate::OpenOptions::memory) is limited; memory is proportional to the number of members; and a
+/// shard whose room is used up by repairs gets new room.
 ///
 /// # Other filters
 /// The filter can be any [`Shard`]. A [`TelescopingFilter`](twiceshy::TelescopingFilter) keeps its repairs in
@@ -92,6 +94,8 @@ struct Inner<B, F> {
     maintained: MaintainedFilter<F>,
     hasher: KeyedHasher,
     layout: Layout,
+    /// The maximum amount of data that an import sorts together.
+    sorted_at_once: Chunk,
     is_closing: AtomicBool,
     /// The reason why the filter couldn't be rebuilt.
     rebuild_error: Mutex<Option<StoreError>>,

@@ -86,6 +86,7 @@ impl OpenOptions {
             maintained,
             hasher: KeyedHasher::new(&identity.secret),
             layout,
+            sorted_at_once: self.sorted_at_once(),
             is_closing: AtomicBool::new(false),
             rebuild_error: Mutex::new(None),
         };

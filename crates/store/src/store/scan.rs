@@ -64,16 +64,12 @@ impl<B: Backend, F: Shard> Store<B, F> {
         self.inner.layout
     }
 
-    /// Saves the filter to a file that a [`Concurrent`](twiceshy::Concurrent) filter can be opened from.
-    ///
-    /// # Errors
-    /// [`StoreError::Unready`] until the filter is [ready](Self::wait_until_ready); or if the file can't
-    /// be written.
-    pub fn save_filter(&self, path: impl AsRef<Path>) -> Result<()> {
+    /// Saves the filter to a file, for [tests](crate::testing::save_filter).
+    pub(crate) fn save_filter(&self, path: &Path) -> Result<()> {
         if !self.inner.maintained.is_all_ready() {
             return Err(StoreError::Unready);
         }
-        Ok(self.inner.maintained.filter.save(path.as_ref())?)
+        Ok(self.inner.maintained.filter.save(path)?)
     }
 }
 

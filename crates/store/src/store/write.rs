@@ -2,13 +2,10 @@
 
 use super::{Inner, Store};
 use crate::backend::{Backend, BackendError, Batch, Durability, MAX_VALUE_BYTES};
-use crate::chunk::{BATCH, Chunk};
+use crate::chunk::BATCH;
 use crate::error::{Result, StoreError};
 use crate::kind::MAX_USER_KEY_BYTES;
 use twiceshy::{Hash, concurrent::Shard};
-
-/// The maximum amount of data that an import sorts together.
-const SORTED: Chunk = Chunk { items: 1 << 18, bytes: 64 << 20 };
 
 impl<B: Backend, F: Shard> Store<B, F> {
     /// Sets the value of a key. If the filter says that the key is new, nothing is read.
@@ -66,10 +63,13 @@ impl<B: Backend, F: Shard> Store<B, F> {
         let inner = &self.inner;
         let mut count = 0;
         let pairs = pairs.into_iter();
+        // Shards get room for pairs that may be there already, or may not come because of an error. Let those
+        // shards shrink again.
+        let review = scopeguard::guard((), |()| inner.maintained.review_all());
         inner.maintained.expect_evenly(&**inner, pairs.size_hint().0 as u64);
         let pairs = pairs.inspect(|_| count += 1);
         let pairs = pairs.map(|(key, value)| (inner.hash(key.as_ref()), key, value));
-        SORTED.for_each(pairs, bytes, |mut sorted| {
+        inner.sorted_at_once.for_each(pairs, bytes, |mut sorted| {
             // The sort is stable, so if a key occurs twice, its last value wins.
             sorted.sort_by_key(|&(hash, ..)| hash);
             let hashes = sorted.iter().map(|&(hash, ..)| hash);
@@ -79,9 +79,7 @@ impl<B: Backend, F: Shard> Store<B, F> {
                 inner.put_chunk(&chunk, write)
             })
         })?;
-        // `expect_members` may have made room for pairs that were there before. Let those shards
-        // shrink again.
-        inner.maintained.review_all();
+        drop(review);
         self.sync()?;
         Ok(count)
     }

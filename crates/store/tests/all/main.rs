@@ -15,5 +15,6 @@ mod ranges;
 mod rebuilds;
 mod repairs;
 mod store;
+mod surface;
 mod threads;
 mod years;

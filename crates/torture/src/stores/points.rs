@@ -13,6 +13,7 @@ use twiceshy::{
     Concurrent, QuotientFilter, Snapshot, TelescopingFilter, concurrent::Shard, hash::KeyedHasher,
 };
 use twiceshy_store::backend::Bytes;
+use twiceshy_store::testing::save_filter;
 use twiceshy_store::{Backend, Stats, Store, StoreError};
 
 struct Points<B: Backend, F: Shard> {
@@ -68,7 +69,7 @@ impl<B: Backend, F: Shard> Target for Points<B, F> {
             Op::Validate if matches!(store.validate(), Err(StoreError::Unready)) => Answer::Nothing,
             Op::SaveFilter => {
                 let file = self.style.fresh("filter");
-                store.save_filter(&file)?;
+                save_filter(store, &file)?;
                 Answer::Filter(file)
             }
             Op::Flood => {

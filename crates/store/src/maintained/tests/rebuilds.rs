@@ -1,17 +1,18 @@
 //! Tests of rebuilds while keys are written, and of the memory that they take.
 
 use super::super::notes::Roll;
-use super::super::rebuild::hook;
+use super::super::rebuild::hook::{self, Moment};
 use super::super::*;
 use super::hash;
 use crate::error::StoreError;
 use crate::sizing::{NOTE_BYTES, Sizing};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use twiceshy::{QuotientFilter, error::BuildError};
 
 type BeforeListing = Box<dyn FnMut(&RangeInclusive<Hash>)>;
+type OnDoubt = Box<dyn FnMut(Hash) -> Doubt>;
 
 /// A database that keeps records, and calls a function before it lists members.
 #[derive(Default)]
@@ -21,6 +22,8 @@ struct Database {
     /// Whether listings are empty by mistake.
     is_blind: Cell<bool>,
     before_listing: RefCell<Option<BeforeListing>>,
+    /// Returns the doubt about a key, if it is set.
+    on_doubt: RefCell<Option<OnDoubt>>,
 }
 
 impl MemberSource for Database {
@@ -63,8 +66,8 @@ impl Source for Database {
         Ok(())
     }
 
-    fn doubt(&self, _: Hash) -> Doubt {
-        Doubt::None
+    fn doubt(&self, hash: Hash) -> Doubt {
+        self.on_doubt.borrow_mut().as_mut().map_or(Doubt::None, |doubt| doubt(hash))
     }
 }
 
@@ -99,6 +102,13 @@ impl Tried {
             Ok(())
         };
         self.filter.write(&self.database, &[hash], is_there, |_| Ok(()), write).unwrap();
+    }
+
+    /// Writes members again, in one batch.
+    fn put_again(&self, hashes: &[Hash]) {
+        let written =
+            self.filter.write(&self.database, hashes, |_| Ok(true), |_| Ok(()), |_| Ok(()));
+        written.unwrap();
     }
 
     fn remove(&self, hash: Hash) {
@@ -143,9 +153,11 @@ impl Tried {
     fn rebuild(self: &Rc<Self>, mut before_round: impl FnMut(&Self, usize) + 'static) -> usize {
         let (tried, last) = (Rc::clone(self), Rc::new(Cell::new(0)));
         let seen = Rc::clone(&last);
-        hook::set(Some(Box::new(move |round| {
-            seen.set(round);
-            before_round(&tried, round);
+        hook::set(Some(Box::new(move |moment| {
+            if let Moment::Round(round) = moment {
+                seen.set(round);
+                before_round(&tried, round);
+            }
         })));
         let rebuilt = self.filter.rebuild_shard(&self.database, 0, 0);
         hook::set(None);
@@ -328,10 +340,11 @@ fn rebuild_with_too_many_notes_starts_again_and_counts_the_memory_of_notes() {
     tried.rebuild(|_, _| {});
     *tried.database.before_listing.borrow_mut() = None;
     let stats = tried.filter.stats();
-    // At first, there was room for 2^14 notes.
-    assert_eq!((stats.rebuilds_failed - failed, stats.rebuild_bytes), (1, 0));
+    // Beginning again is not a failure.
+    assert_eq!((stats.rebuilds_failed - failed, stats.rebuild_bytes), (0, 0));
     let list = MEMBERS as u64 * size_of::<Hash>() as u64;
     let notes = (largest.get() - list) / NOTE_BYTES;
+    // At first, there was room for 2^14 notes.
     assert!((19_900..20_200).contains(&notes), "{notes}");
     tried.check();
 }
@@ -395,4 +408,174 @@ fn filter_and_rebuilds_stay_within_the_memory_limit() {
         assert!(members > 5000 && records > members as u64 / 16, "{shards}: {members}, {records}");
         assert_eq!(tried.filter.find_fault(&tried.database).unwrap(), None);
     }
+}
+
+/// Writes 5,000 keys before each of the first `rounds` rounds of a rebuild. Returns the number of times that
+/// each round has begun, and the number of delayed writes.
+fn outrun(rounds: usize) -> (BTreeMap<usize, usize>, u64) {
+    const KEYS: u128 = 5000;
+    let tried = Tried::new(poor(2 * KEYS as usize));
+    let keys: Vec<Hash> = (0..KEYS).map(hash).collect();
+    keys.iter().for_each(|&key| tried.put(key));
+    tried.repair(20);
+    let (begun, written) = (Rc::new(RefCell::new(BTreeMap::new())), Rc::new(Cell::new(0)));
+    let seen = Rc::clone(&begun);
+    let batch = keys.clone();
+    tried.rebuild(move |tried, round| {
+        *seen.borrow_mut().entry(round).or_insert(0) += 1;
+        if written.get() < rounds {
+            written.set(written.get() + 1);
+            tried.put_again(&batch);
+        }
+    });
+    let delayed = tried.filter.stats().delayed_writes;
+    tried.put_again(&keys[..1]);
+    assert_eq!(tried.filter.stats().delayed_writes, delayed, "no rebuild is under way");
+    assert_eq!(tried.filter.stats().rebuilds_failed, 0);
+    tried.check();
+    (begun.take(), delayed)
+}
+
+/// Writers wait while the notes of the last round are applied, so there must not be too many of them.
+#[test]
+fn writers_that_outrun_a_rebuild_are_slowed_down_before_the_swap() {
+    let (begun, delayed) = outrun(11);
+    assert!(begun.into_iter().eq((0..=11).map(|round| (round, 1))));
+    assert_eq!(delayed, 6, "the batches in rounds 5 to 10");
+}
+
+#[test]
+fn rebuild_that_writers_outrun_for_long_begins_again() {
+    let (begun, _) = outrun(33);
+    assert_eq!((begun[&0], begun[&32], begun.len()), (2, 1, 33));
+}
+
+/// The database may have the key, and the running rebuild has listed it.
+#[test]
+fn undone_write_of_a_key_that_may_be_a_member_keeps_it_in_a_filter_being_built() {
+    let tried = Tried::new(Sizing { shards: 2, ..poor(100) });
+    let filter = &tried.filter;
+    let of_shard = |shard| (0..).map(hash).find(|&hash| filter.filter.shard_of(hash) == shard);
+    let [member, other] = [0, 1].map(|shard| of_shard(shard).unwrap());
+    tried.put(member);
+    // After a crash, the listing isn't known to be complete, and then a write fails.
+    filter.set_complete(false);
+    filter.distrust(other);
+    let weak = Rc::downgrade(&tried);
+    let mut asked = 0;
+    *tried.database.on_doubt.borrow_mut() = Some(Box::new(move |hash| {
+        if hash == other {
+            asked += 1;
+            let filter = &weak.upgrade().unwrap().filter;
+            // The other shard becomes ready just now, so the batch begins again.
+            filter.shards[1].is_ready.store(true, Ordering::Release);
+            // Then a lookup of the member fails.
+            filter.set_complete(asked == 1);
+        }
+        Doubt::UntilReopened
+    }));
+    let last = tried.rebuild(move |tried, round| {
+        if round == 0 {
+            let is_there = |_| Err(StoreError::Unready);
+            let batch = [member, other];
+            let write = |_: &insert::Admitted<'_, _>| Ok(());
+            let written = tried.filter.write(&tried.database, &batch, is_there, |_| Ok(()), write);
+            assert!(written.is_err());
+        }
+    });
+    assert_eq!(last, 0);
+    *tried.database.on_doubt.borrow_mut() = None;
+    filter.set_complete(true);
+    assert!(filter.filter.contains(member), "a false negative");
+    assert_eq!(filter.find_fault(&tried.database).unwrap(), None);
+}
+
+#[test]
+fn shard_that_is_given_up_after_a_swap_stays_given_up() {
+    let tried = Tried::new(poor(100));
+    (0..50).for_each(|number| tried.put(hash(number)));
+    let weak = Rc::downgrade(&tried);
+    hook::set(Some(Box::new(move |moment| {
+        if matches!(moment, Moment::Swapped) {
+            weak.upgrade().unwrap().filter.give_up(0);
+        }
+    })));
+    let rebuilt = tried.filter.rebuild_shard(&tried.database, 0, 0);
+    hook::set(None);
+    assert!(rebuilt.unwrap().is_swapped);
+    let is_given_up = tried.filter.shards[0].is_given_up.load(Ordering::Relaxed);
+    assert_eq!((tried.filter.stats().shards_ready, is_given_up), (0, true));
+    tried.rebuild(|_, _| {});
+    assert_eq!(tried.filter.stats().shards_ready, 1);
+}
+
+#[test]
+fn rebuild_forgets_the_room_that_writers_asked_for_before_its_swap() {
+    let mut tried = Tried::new(poor(100));
+    Rc::get_mut(&mut tried).unwrap().filter.upkeep.longest_stall = Duration::ZERO;
+    (0..50).for_each(|number| tried.put(hash(number)));
+    tried.rebuild(|tried, _| tried.filter.make_room(&tried.database, 0, 64).unwrap());
+    assert_eq!(tried.filter.tend(&tried.database).unwrap(), 0, "the swap has made room");
+    tried.check();
+}
+
+#[test]
+fn record_stays_queued_while_a_rebuild_may_repair_its_mistake() {
+    let tried = Tried::new(poor(100));
+    (0..50).for_each(|number| tried.put(hash(number)));
+    let mistake = tried.mistake();
+    let filter = &tried.filter;
+    let epoch = filter.writes(mistake).epoch;
+    // A repair queues its record, a rebuild reads the queue, and then the repair fails.
+    assert_eq!(filter.records.push(mistake), records::Queued::New);
+    tried.rebuild(move |tried, _| tried.filter.withdraw_record(mistake, epoch));
+    assert!(!filter.filter.contains(mistake), "the rebuild has repaired it");
+    let is_recorded = |epoch| {
+        filter.withdraw_record(mistake, epoch);
+        filter.records.queued() == 1
+    };
+    assert!(is_recorded(epoch) && !is_recorded(epoch + 1));
+}
+
+#[test]
+fn first_build_lists_few_members_at_once() {
+    for members in [0, 100, 100_000] {
+        let mut tried = Tried::new(poor(100));
+        *Rc::get_mut(&mut tried).unwrap().filter.shards[0].is_ready.get_mut() = false;
+        tried.database.members.borrow_mut().extend((0..members).map(hash));
+        let (weak, listed) = (Rc::downgrade(&tried), Rc::new(RefCell::new(Vec::new())));
+        let lengths = Rc::clone(&listed);
+        *tried.database.before_listing.borrow_mut() = Some(Box::new(move |hashes| {
+            let database = &weak.upgrade().unwrap().database;
+            let length = database.members.borrow().range(hashes.clone()).count();
+            lengths.borrow_mut().push(length);
+        }));
+        tried.rebuild(|_, _| {});
+        *tried.database.before_listing.borrow_mut() = None;
+        let listed = listed.take();
+        assert!(listed.iter().all(|&length| length < 5000), "{listed:?}");
+        assert!(listed.len() <= 6 + members as usize / 3500, "{listed:?}");
+        tried.check();
+    }
+}
+
+#[test]
+fn filter_counts_as_memory_of_the_rebuild_while_it_is_built() {
+    const MEMBERS: u128 = 20_000;
+    let tried = Tried::new(poor(MEMBERS as usize));
+    (0..MEMBERS).for_each(|number| tried.put(hash(number)));
+    let weak = Rc::downgrade(&tried);
+    let building = Rc::new(Cell::new(0));
+    let bytes = Rc::clone(&building);
+    hook::set(Some(Box::new(move |moment| {
+        if matches!(moment, Moment::Building) {
+            bytes.set(weak.upgrade().unwrap().filter.stats().rebuild_bytes);
+        }
+    })));
+    let rebuilt = tried.filter.rebuild_shard(&tried.database, 0, 0);
+    hook::set(None);
+    assert!(rebuilt.unwrap().is_swapped);
+    let Stats { filter_bytes, rebuild_bytes, .. } = tried.filter.stats();
+    let list = MEMBERS as u64 * size_of::<Hash>() as u64;
+    assert!(building.get() >= list + filter_bytes && rebuild_bytes == 0, "{}", building.get());
 }

@@ -97,7 +97,7 @@ fn saved_filter_is_used_only_if_nothing_was_written_since() {
     // With a different rate, the saved filter isn't used.
     let better = options().false_positive_rate(1e-4);
     let store = better.open_lists_with(Arc::clone(&backend), Some(directory.path())).unwrap();
-    assert!(store.expected_rate() <= 1e-4);
+    assert!(store.stats().expected_rate <= 1e-4);
     assert!((0..200u8).all(|key| store.contains(&[key]) == (key < 100)));
     store.validate().unwrap();
 }
