@@ -692,7 +692,7 @@ mod tests {
 | put | at most 50.0 µs | | not measured |
 ";
         assert!(section.ends_with(table), "{section}");
-        assert_eq!(section.matches("| --- |").count(), 1, "empty tables are left out: {section}");
+        assert!(!section.contains("Opening the store again"), "an empty table: {section}");
     }
 
     #[test]
