@@ -290,6 +290,15 @@ impl Upkept {
         upkept
     }
 
+    /// Forgets the state of a filter that was swapped out. The caller holds the lock of `writes`, so this undoes
+    /// nothing that another thread does after the swap.
+    fn swapped(&self) {
+        self.removals.store(0, Ordering::Relaxed);
+        self.is_given_up.store(false, Ordering::Relaxed);
+        // Writers that found no room in the old filter try the new one first.
+        self.room.store(0, Ordering::Relaxed);
+    }
+
     /// Sets the reach to the length of an interval of suspects.
     fn set_reach(&self, suspects: &RangeInclusive<Hash>) {
         // All intervals of suspects are equally long, except that rounding may add one hash.

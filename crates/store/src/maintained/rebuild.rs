@@ -13,7 +13,7 @@
 
 use super::notes::{Notes, Roll};
 use super::records::most_old;
-use super::{MaintainedFilter, Source, Upkept};
+use super::{MaintainedFilter, Source};
 use crate::census::Census;
 use crate::sizing::{FRESH, NOTE_BYTES};
 use crate::stats::Count;
@@ -285,11 +285,7 @@ impl<F: Shard> MaintainedFilter<F> {
                 is_ready.store(true, Ordering::Release);
             }
             writes.swapped(rebuild.may_have_ghosts);
-            let Upkept { removals, is_given_up, room, .. } = &self.shards[shard];
-            removals.store(0, Ordering::Relaxed);
-            is_given_up.store(false, Ordering::Relaxed);
-            // Writers that found no room in the old filter try the new one first.
-            room.store(0, Ordering::Relaxed);
+            self.shards[shard].swapped();
             self.counters.add(Count::Rebuilds, 1);
             self.is_changed.store(true, Ordering::Release);
             // Freeing a large table takes a while, so let the writers go on first.

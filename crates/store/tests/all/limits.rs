@@ -122,10 +122,10 @@ fn import_that_fails_gives_its_room_back() {
     let before = store.stats().filter_bytes;
     let pairs = (0..1_000_000_usize).map(|number| (vec![0; number << 13], b""));
     store.import(pairs).unwrap_err();
-    assert!(store.stats().filter_bytes > 100 * before);
+    assert!(store.stats().filter_bytes > 10 * before, "there is room for all pairs");
     store.tend().unwrap();
     let stats = store.stats();
-    assert!(stats.filter_bytes <= before && stats.shards_due == 0, "{stats:?}");
+    assert!(stats.filter_bytes < 2 * before && stats.shards_due == 0, "{stats:?}");
 }
 
 /// The iterator counts the pairs that an import holds.

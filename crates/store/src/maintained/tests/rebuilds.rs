@@ -416,7 +416,9 @@ fn outrun(rounds: usize) -> (BTreeMap<usize, usize>, u64) {
     const KEYS: u128 = 5000;
     let tried = Tried::new(poor(2 * KEYS as usize));
     let keys: Vec<Hash> = (0..KEYS).map(hash).collect();
-    keys.iter().for_each(|&key| tried.put(key));
+    for &key in &keys {
+        tried.put(key);
+    }
     tried.repair(20);
     let (begun, written) = (Rc::new(RefCell::new(BTreeMap::new())), Rc::new(Cell::new(0)));
     let seen = Rc::clone(&begun);
@@ -455,7 +457,7 @@ fn rebuild_that_writers_outrun_for_long_begins_again() {
 fn undone_write_of_a_key_that_may_be_a_member_keeps_it_in_a_filter_being_built() {
     let tried = Tried::new(Sizing { shards: 2, ..poor(100) });
     let filter = &tried.filter;
-    let of_shard = |shard| (0..).map(hash).find(|&hash| filter.filter.shard_of(hash) == shard);
+    let of_shard = |shard| (0..1000).map(hash).find(|&hash| filter.filter.shard_of(hash) == shard);
     let [member, other] = [0, 1].map(|shard| of_shard(shard).unwrap());
     tried.put(member);
     // After a crash, the listing isn't known to be complete, and then a write fails.
