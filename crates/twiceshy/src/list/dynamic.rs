@@ -12,6 +12,10 @@ use crate::{
     quotient::Parameters,
 };
 
+/// Number of slots to try when a list with uneven hashes is restored. Its filter had room for them,
+/// but it may have been larger than a new one.
+const RESTORED_SLOTS: u64 = 1 << 24;
+
 /// A yes list and a no list that can change at any time and are exact at all times.
 ///
 /// It works on hashes; [`Keyed`] binds it to a key type and a secret. It treats keys with the same
@@ -100,13 +104,14 @@ impl YesNoList {
         let builder = Self::builder().capacity(capacity).no_capacity(no_capacity);
         let empty = builder.false_positive_rate(rate).build()?;
         let mut list = Self { yes, no, repairs, ..empty };
-        list.build_filter()?;
+        list.build_filter(RESTORED_SLOTS)?;
         Ok(list)
     }
 
-    /// Builds the filter for the first time.
-    fn build_filter(&mut self) -> Result<(), ListError> {
-        self.replace(self.size.at_least(self.yes.len(), self.no.len()).parameters()?)
+    /// Builds the filter for the first time. Even if the hashes are uneven, tries up to `slots`
+    /// slots.
+    fn build_filter(&mut self, slots: u64) -> Result<(), ListError> {
+        self.replace(self.size.at_least(self.yes.len(), self.no.len()).parameters()?, slots)
     }
 
     /// Returns the numbers of yes-list keys and of no-list keys that the filter is planned for.
@@ -235,7 +240,7 @@ impl YesNoList {
         let size = self.size.at_least(more(self.yes.len()), more(self.no.len()));
         let parameters = size.parameters()?;
         let slots = parameters.slots.max(least_slots);
-        self.replace(Parameters { slots, ..parameters })
+        self.replace(Parameters { slots, ..parameters }, 0)
     }
 
     /// Rebuilds the filter with more slots, if it is full although it has no more keys than
@@ -244,11 +249,12 @@ impl YesNoList {
         self.rebuild(self.filter.parameters().slots * 5 / 4)
     }
 
-    /// Builds the filter from the lists, with at least the slots in `parameters`.
-    fn replace(&mut self, mut parameters: Parameters) -> Result<(), ListError> {
+    /// Builds the filter from the lists, with at least the slots in `parameters`. Even if the
+    /// hashes are uneven, tries up to `slots` slots.
+    fn replace(&mut self, mut parameters: Parameters, slots: u64) -> Result<(), ListError> {
         // Random variation requires a few more slots; uneven hashes require many more.
         let mut more = parameters.slots / 64 + 16;
-        let most_slots = MOST_EXTENDED * (2 * self.yes.len() as u64 + 65);
+        let most_slots = slots.max(MOST_EXTENDED * (2 * self.yes.len() as u64 + 65));
         loop {
             match QuotientFilter::from_sorted(parameters, self.yes.iter(), self.no.iter()) {
                 Ok(filter) if filter.load() <= PLANNED_LOAD => {
@@ -359,7 +365,7 @@ impl FromMembers for YesNoList {
             return Err(ListError::OnBothLists { hash, yes, no });
         }
         [list.yes, list.no] = [yes, no].map(|hashes| hashes.into_iter().collect());
-        list.build_filter()?;
+        list.build_filter(0)?;
         match builder.memory.filter(|&most| list.filter.stats().memory > most) {
             Some(most) => Err(PlanError::Budget(most).into()),
             None => Ok(list),
