@@ -583,12 +583,12 @@ fn range_filter_answers_many_keys_like_single_keys() {
     assert!(expected.contains(&false));
 }
 
-/// A scan of the table would make this test take minutes.
+/// Scans of the table would make this test take ten minutes.
 #[test]
 fn long_range_in_empty_range_filter_is_answered_without_a_scan() {
     let builder = RangeFilter::<u64>::builder().remainder_bits(8).slots(1 << 23);
     let mut filter = builder.build().unwrap();
-    assert!((0..1 << 15).all(|first| !filter.contains_range(first..)));
+    assert!((0..1 << 20).all(|first| !filter.contains_range(first..)));
     filter.insert(7).unwrap();
     assert!(filter.contains_range(..));
     filter.remove_trusting(7).unwrap();
