@@ -10,7 +10,6 @@ use crate::fingerprint::Digits;
 use crate::hash::Scaled;
 use crate::table::{QuotientTable, SLOTS, TableFull, TableWriter, WIDTHS, Widths};
 use crate::{Hash, Member};
-use core::cmp::Reverse;
 use core::iter::Peekable;
 
 impl QuotientFilter {
@@ -63,21 +62,39 @@ impl QuotientFilter {
         mistakes: impl IntoIterator<Item = Hash>,
     ) -> Result<Self, BuildError> {
         let mut filter = Self::empty(parameters)?;
-        let digits = filter.shared.digits;
+        let (digits, value_bits) = (filter.shared.digits, filter.shared.value_bits);
         let members = members.into_iter().map(Into::into).filter(|member| member.count > 0);
         let members = in_order(members, |member: Member| member.hash, "members");
-        let members = members.map(|member| {
-            let Member { hash, count } = member?;
-            Ok(Placed { hash, scaled: digits.scale(hash), count, length: 1, value: 0 })
-        });
-        let mistakes = in_order(mistakes.into_iter(), |mistake| mistake, "mistakes");
-        let mistakes = mistakes.map(|mistake| Ok(digits.scale(mistake?)));
-        if parameters.remainders.is_plain() {
-            filter.write_all(members, mistakes, sources)?;
-        } else {
-            let members = by_fraction(members, |placed| placed.scaled);
-            filter.write_all(members, by_fraction(mistakes, |&scaled| scaled), sources)?;
+        if !parameters.remainders.is_plain() {
+            filter.write_mixed(members, mistakes.into_iter(), sources)?;
+            filter.succeed_all(sources);
+            return Ok(filter);
         }
+        let mut mistakes = Neighbours { before: None, rest: mistakes.into_iter().peekable() };
+        let mut writer = filter.writer();
+        let mut minirun: Vec<Placed> = Vec::new();
+        for member in members {
+            let Member { hash, count } = member?;
+            let scaled = digits.scale(hash);
+            if let Some(last) = minirun.last_mut().filter(|last| last.scaled == scaled) {
+                last.count = last.count.saturating_add(count);
+                continue;
+            }
+            let mut placed = Placed { scaled, count, length: 1, value: 0 };
+            // The mistakes that share the longest prefix with the member are next to it in hash
+            // order.
+            for mistake in mistakes.around(hash)?.into_iter().flatten() {
+                let needed = digits.to_tell_apart(scaled, digits.scale(mistake));
+                let needed = needed.ok_or(BuildError::MistakeIsMember { hash, position: None })?;
+                placed.length = placed.length.max(needed);
+            }
+            placed.keep_from(sources, hash, digits, value_bits)?;
+            write_if_done(digits, &mut minirun, scaled, &mut writer)?;
+            minirun.push(placed);
+        }
+        write_minirun(digits, &mut minirun, &mut writer)?;
+        mistakes.around(Hash::MAX)?;
+        writer.finish()?;
         filter.succeed_all(sources);
         Ok(filter)
     }
@@ -124,38 +141,44 @@ impl QuotientFilter {
         Self::rebuilt(parameters, &[self], members, mistakes)
     }
 
-    /// Writes members into this filter, which must be empty. Members and mistakes must be in order
-    /// of their scaled hashes.
-    fn write_all(
+    /// Writes members and mistakes into this filter, which must be empty and have remainders that
+    /// aren't plain.
+    ///
+    /// Hashes come in order of their quotients, but within a quotient, their fractions are in a
+    /// different order, so this collects the members and mistakes of one quotient at a time.
+    fn write_mixed(
         &mut self,
-        members: impl Iterator<Item = Result<Placed, BuildError>>,
-        mistakes: impl Iterator<Item = Result<Scaled, BuildError>>,
+        members: impl Iterator<Item = Result<Member, BuildError>>,
+        mistakes: impl Iterator<Item = Hash>,
         sources: &[&Self],
     ) -> Result<(), BuildError> {
         let (digits, value_bits) = (self.shared.digits, self.shared.value_bits);
-        let mut mistakes = Neighbours { before: None, rest: mistakes.peekable() };
-        let mut writer = self.writer();
-        let mut minirun: Vec<Placed> = Vec::new();
-        for placed in members {
-            let mut placed = placed?;
-            let Placed { hash, scaled, count, .. } = placed;
-            if let Some(last) = minirun.last_mut().filter(|last| last.scaled == scaled) {
-                last.count = last.count.saturating_add(count);
-                continue;
+        let mistakes = in_order(mistakes, |mistake| mistake, "mistakes");
+        let mut quotient = OneQuotient {
+            mistakes: mistakes.peekable(),
+            near: Vec::new(),
+            members: Vec::new(),
+            minirun: Vec::new(),
+            writer: self.writer(),
+        };
+        for member in members {
+            let Member { hash, count } = member?;
+            let scaled = digits.scale(hash);
+            match quotient.members.last_mut() {
+                Some((_, last)) if last.scaled == scaled => {
+                    last.count = last.count.saturating_add(count);
+                    continue;
+                }
+                Some((_, last)) if last.scaled.quotient != scaled.quotient => quotient.write()?,
+                _ => {}
             }
-            // The mistakes that share the longest prefix with the member are next to it.
-            for mistake in mistakes.around(scaled)?.into_iter().flatten() {
-                let needed = digits.to_tell_apart(scaled, mistake);
-                let needed = needed.ok_or(BuildError::MistakeIsMember { hash, position: None })?;
-                placed.length = placed.length.max(needed);
-            }
-            placed.keep_from(sources, digits, value_bits)?;
-            write_if_done(digits, &mut minirun, scaled, &mut writer)?;
-            minirun.push(placed);
+            let mut placed = Placed { scaled, count, length: 1, value: 0 };
+            placed.keep_from(sources, hash, digits, value_bits)?;
+            quotient.members.push((hash, placed));
         }
-        write_minirun(digits, &mut minirun, &mut writer)?;
-        mistakes.rest.try_for_each(|mistake| mistake.map(drop))?;
-        writer.finish()
+        quotient.write()?;
+        quotient.mistakes.try_for_each(|mistake| mistake.map(drop))?;
+        quotient.writer.finish()
     }
 
     pub(super) fn empty(parameters: Parameters) -> Result<Self, BuildError> {
@@ -182,7 +205,6 @@ impl QuotientFilter {
 /// A member that is to be written.
 #[derive(Clone, Copy)]
 struct Placed {
-    hash: Hash,
     scaled: Scaled,
     count: u64,
     /// Number of digits in its fingerprint.
@@ -196,11 +218,12 @@ impl Placed {
     fn keep_from(
         &mut self,
         sources: &[&QuotientFilter],
+        hash: Hash,
         digits: Digits,
         value_bits: u32,
     ) -> Result<(), BuildError> {
         for source in sources {
-            self.keep(&source.shared, digits);
+            self.keep(&source.shared, hash, digits);
         }
         if self.value > low_bits(value_bits) {
             return Err(BuildError::ValueTooLarge { value: self.value, bits: value_bits });
@@ -211,10 +234,8 @@ impl Placed {
     /// Copies the member's value from a filter. If that filter lengthened the member's fingerprint,
     /// lengthens the new one until it covers no more than the old one. If remainders aren't plain,
     /// this is possible only if both filters have the same remainders and number of slots.
-    fn keep(&mut self, source: &Shared, digits: Digits) {
-        let Some(entry) = source.entry_of(self.hash).filter(|entry| entry.count > 0) else {
-            return;
-        };
+    fn keep(&mut self, source: &Shared, hash: Hash, digits: Digits) {
+        let Some(entry) = source.entry_of(hash).filter(|entry| entry.count > 0) else { return };
         self.value = self.value.max(entry.value);
         let before = entry.fingerprint;
         let Digits { slots, remainders, .. } = source.digits;
@@ -225,6 +246,48 @@ impl Placed {
             let most = digits.most();
             self.length = (self.length..most).find(within).unwrap_or(most);
         }
+    }
+}
+
+/// The members and mistakes of one quotient, in a filter whose remainders aren't plain.
+struct OneQuotient<'a, I: Iterator> {
+    /// The mistakes of this quotient and of all later ones, in hash order.
+    mistakes: Peekable<I>,
+    /// The mistakes of this quotient.
+    near: Vec<Scaled>,
+    /// The members of this quotient, with their hashes.
+    members: Vec<(Hash, Placed)>,
+    minirun: Vec<Placed>,
+    writer: EntryWriter<'a>,
+}
+
+impl<I: Iterator<Item = Result<Hash, BuildError>>> OneQuotient<'_, I> {
+    /// Writes the members, and empties the list.
+    fn write(&mut self) -> Result<(), BuildError> {
+        let Some((_, first)) = self.members.first() else { return Ok(()) };
+        let (digits, quotient) = (self.writer.spelling.digits, first.scaled.quotient);
+        let scale = |hash: Hash| digits.scale(hash);
+        let is_passed =
+            |next: &I::Item| next.as_ref().map_or(true, |&hash| scale(hash).quotient <= quotient);
+        self.near.clear();
+        while let Some(hash) = self.mistakes.next_if(is_passed).transpose()? {
+            let scaled = scale(hash);
+            self.near.extend((scaled.quotient == quotient).then_some(scaled));
+        }
+        self.near.sort_unstable();
+        self.members.sort_unstable_by_key(|(_, placed)| placed.scaled);
+        for (hash, mut placed) in self.members.drain(..) {
+            // The mistakes that share the longest prefix with the member are next to it.
+            let after = self.near.partition_point(|&mistake| mistake <= placed.scaled);
+            for &mistake in &self.near[after.saturating_sub(1)..self.near.len().min(after + 1)] {
+                let needed = digits.to_tell_apart(placed.scaled, mistake);
+                let needed = needed.ok_or(BuildError::MistakeIsMember { hash, position: None })?;
+                placed.length = placed.length.max(needed);
+            }
+            write_if_done(digits, &mut self.minirun, placed.scaled, &mut self.writer)?;
+            self.minirun.push(placed);
+        }
+        write_minirun(digits, &mut self.minirun, &mut self.writer)
     }
 }
 
@@ -251,13 +314,13 @@ fn write_minirun(
     minirun: &mut Vec<Placed>,
     writer: &mut EntryWriter<'_>,
 ) -> Result<(), BuildError> {
-    if let &[Placed { scaled, count: 1, length: 1, value: 0, .. }] = &minirun[..] {
+    if let &[Placed { scaled, count: 1, length: 1, value: 0 }] = &minirun[..] {
         minirun.clear();
         return writer.write_single((scaled.quotient, scaled.leading(digits.remainder)));
     }
     digits.make_prefix_free(minirun, |placed| (placed.scaled, &mut placed.length));
     let mut entries: Vec<Entry> = Vec::with_capacity(minirun.len());
-    for Placed { scaled, count, length, value, .. } in minirun.drain(..) {
+    for Placed { scaled, count, length, value } in minirun.drain(..) {
         let fingerprint = digits.fingerprint(scaled, length);
         append(&mut entries, Entry { fingerprint, count, value });
     }
@@ -392,44 +455,21 @@ pub(crate) fn in_order<T: Copy>(
     })
 }
 
-/// Puts items in order of their scaled hashes. They must come in order of their quotients, as hashes
-/// do. If remainders aren't plain, the fractions of a quotient are in a different order.
-fn by_fraction<T>(
-    items: impl Iterator<Item = Result<T, BuildError>>,
-    scaled: impl Fn(&T) -> Scaled,
-) -> impl Iterator<Item = Result<T, BuildError>> {
-    let mut items = items.peekable();
-    // The items of one quotient, the last one first.
-    let mut waiting: Vec<T> = Vec::new();
-    core::iter::from_fn(move || {
-        if waiting.is_empty() {
-            match items.next()? {
-                Ok(item) => waiting.push(item),
-                error => return Some(error),
-            }
-            let quotient = scaled(&waiting[0]).quotient;
-            let is_near = |item: &T| scaled(item).quotient == quotient;
-            let near = |next: &Result<T, _>| next.as_ref().is_ok_and(is_near);
-            waiting.extend(core::iter::from_fn(|| items.next_if(near)?.ok()));
-            waiting.sort_unstable_by_key(|item| Reverse(scaled(item)));
-        }
-        waiting.pop().map(Ok)
-    })
-}
-
 /// Finds the mistakes next to each member, in one pass over both lists.
 struct Neighbours<I: Iterator> {
-    before: Option<Scaled>,
+    before: Option<Hash>,
     rest: Peekable<I>,
 }
 
-impl<I: Iterator<Item = Result<Scaled, BuildError>>> Neighbours<I> {
-    /// Returns the last mistake that is at most `member`, and the first that is greater.
-    fn around(&mut self, member: Scaled) -> Result<[Option<Scaled>; 2], BuildError> {
-        let is_passed = |next: &I::Item| next.as_ref().map_or(true, |&mistake| mistake <= member);
-        while let Some(mistake) = self.rest.next_if(is_passed) {
-            self.before = Some(mistake?);
+impl<I: Iterator<Item = Hash>> Neighbours<I> {
+    /// Returns the last mistake that is at most `member`, and the first that is greater. Fails if a
+    /// mistake up to `member` is out of order.
+    fn around(&mut self, member: Hash) -> Result<[Option<Hash>; 2], BuildError> {
+        while let Some(mistake) = self.rest.next_if(|&mistake| mistake <= member) {
+            if self.before.replace(mistake) > Some(mistake) {
+                return Err(BuildError::Unsorted("mistakes"));
+            }
         }
-        Ok([self.before, self.rest.peek().and_then(|next| next.as_ref().ok().copied())])
+        Ok([self.before, self.rest.peek().copied()])
     }
 }
