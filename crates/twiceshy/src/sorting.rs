@@ -1,8 +1,10 @@
 //! Sorts members by the part of them that a table stores. That part must fit in a 64-bit number.
 //!
-//! This is a radix sort. It first scatters the numbers into buckets by their leading bits. It then
-//! sorts each bucket in the cache, from the lowest digit to the highest. If the hashes are not
-//! uniform, the buckets are uneven, which causes more cache misses, but never more passes.
+//! This is a radix sort. It first scatters the numbers into buckets by the leading bits of the
+//! hash. It then sorts each bucket in the cache, from the lowest digit to the highest. If the
+//! hashes are not uniform, the buckets are uneven, which causes more cache misses, but never more
+//! passes. If remainders are not plain, a bucket has whole quotients, because the numbers of one
+//! quotient are not in hash order.
 
 use crate::Hash;
 use crate::bits::memory::Lines;
@@ -35,7 +37,8 @@ impl Numbers {
         fits.then_some(Self { digits, other_bits })
     }
 
-    /// Packs a member into a number.
+    /// Packs a member into a number. If remainders are plain, members with the same other bits have
+    /// numbers in hash order.
     #[inline(always)]
     fn of(self, hash: Hash, other: u64) -> u64 {
         let scaled = self.digits.scale(hash);
@@ -60,20 +63,59 @@ impl Numbers {
         parts: impl Fn(&K) -> (Hash, u64),
     ) -> Option<Scattered> {
         let leading = (keys.len() / BUCKET).next_power_of_two().ilog2();
-        // The product may be 2^64.
-        let most = (self.digits.slots << self.digits.remainder).wrapping_sub(1);
-        let most = most << self.other_bits | low_bits(self.other_bits);
-        let shift = (u64::BITS - most.leading_zeros()).saturating_sub(leading);
+        if self.digits.remainders.is_plain() {
+            let bucket_of = |hash: Hash| hash.as_u128().unbounded_shr(128 - leading) as usize;
+            self.scatter_into(leading, 1 << leading, bucket_of, keys, parts)
+        } else {
+            let shift = self.quotient_shift(leading);
+            let bucket_of = |hash: Hash| (self.digits.scale(hash).quotient >> shift) as usize;
+            self.scatter_into(leading, bucket_of(Hash::MAX) + 1, bucket_of, keys, parts)
+        }
+    }
+
+    /// Returns how many places to shift a quotient to the right so that about `leading` bits are
+    /// left.
+    fn quotient_shift(self, leading: u32) -> u32 {
+        let quotient_bits = u64::BITS - (self.digits.slots - 1).leading_zeros();
+        quotient_bits.saturating_sub(leading)
+    }
+
+    #[inline(always)]
+    fn scatter_into<K>(
+        self,
+        leading: u32,
+        buckets: usize,
+        bucket_of: impl Fn(Hash) -> usize,
+        keys: &[K],
+        parts: impl Fn(&K) -> (Hash, u64),
+    ) -> Option<Scattered> {
         let mut lines = Lines::zeroed(keys.len().div_ceil(8))?;
-        let sorted = lines.words_mut();
+        let numbers = lines.words_mut();
         let items = keys.iter().map(|key| {
             let (hash, other) = parts(key);
-            let number = self.of(hash, other);
-            (number.unbounded_shr(shift) as usize, number)
+            (bucket_of(hash), (hash, other))
         });
-        let buckets = most.unbounded_shr(shift) as usize + 1;
-        let ends = scatter(buckets, items, |place, number| sorted[place] = number);
-        Some(Scattered { lines, ends, shift })
+        let ends = scatter(buckets, items, |place, (hash, other)| {
+            numbers[place] = self.of(hash, other);
+        });
+        Some(Scattered { numbers: self, lines, ends, leading })
+    }
+
+    /// Returns the smallest and the largest number that a bucket can contain. About `leading` bits
+    /// of a hash select its bucket.
+    fn bounds(self, bucket: u64, leading: u32) -> (u64, u64) {
+        let other = low_bits(self.other_bits);
+        if self.digits.remainders.is_plain() {
+            let first = Hash::from_u128(u128::from(bucket).unbounded_shl(128 - leading));
+            let last = Hash::from_u128(first.as_u128() | u128::MAX.unbounded_shr(leading));
+            return (self.of(first, 0), self.of(last, other));
+        }
+        let shift = self.quotient_shift(leading);
+        let first = bucket << shift;
+        let last = (first | low_bits(shift)).min(self.digits.slots - 1);
+        let number = |quotient, remainder| quotient << self.digits.remainder | remainder;
+        let most = number(last, low_bits(self.digits.remainder)) << self.other_bits | other;
+        (number(first, 0) << self.other_bits, most)
     }
 }
 
@@ -103,15 +145,17 @@ pub(crate) fn scatter<T>(
 /// Numbers that were scattered into buckets. The buckets are in order; the numbers inside a bucket
 /// are not.
 pub(crate) struct Scattered {
+    numbers: Numbers,
     lines: Lines,
     /// The end of each bucket.
     ends: Vec<usize>,
-    /// The number of low bits that don't select a bucket.
-    shift: u32,
+    leading: u32,
 }
 
 impl Scattered {
-    /// Calls `each` with the numbers in ascending order, until `each` fails.
+    /// Calls `each` with the numbers in ascending order, until `each` fails. Numbers with the same
+    /// quotient and remainder may be in two buckets; in that case their other bits are not in
+    /// order.
     #[inline(always)]
     pub(crate) fn in_order<E>(
         mut self,
@@ -119,9 +163,10 @@ impl Scattered {
     ) -> Result<(), E> {
         let mut sorter = Sorter::default();
         let (all, mut start) = (self.lines.words_mut(), 0);
-        for (bucket, end) in (0u64..).zip(self.ends) {
+        for (bucket, end) in (0..).zip(self.ends) {
             let numbers = &mut all[core::mem::replace(&mut start, end)..end];
-            sorter.sort(numbers, bucket.unbounded_shl(self.shift), self.shift);
+            let (least, most) = self.numbers.bounds(bucket, self.leading);
+            sorter.sort(numbers, least, u64::BITS - (most - least).leading_zeros());
             for &number in &*numbers {
                 each(number)?;
             }

@@ -80,7 +80,8 @@ dispatched! {
                 mementos.clear();
                 return writer.push_single(quotient, spelling.first(remainder, memento));
             }
-            let mementos = core::mem::take(mementos);
+            let mut mementos = core::mem::take(mementos);
+            mementos.sort_unstable();
             let fingerprint = spelling.digits.spell(quotient, core::iter::once(remainder));
             writer.push(&RangeBox { fingerprint, age: 0, mementos })
         };

@@ -278,10 +278,7 @@ fn planned_size_is_the_total_of_all_shards() {
     assert!(filter.stats().load > 0.8);
 
     let build = |builder: Builder<QuotientFilter>| builder.build_concurrent().unwrap_err();
-    assert!(matches!(
-        build(builder().slots(9).shards(0)),
-        BuildError::Plan(PlanError::Shards(0))
-    ));
+    assert!(matches!(build(builder().slots(9).shards(0)), BuildError::Plan(PlanError::Shards(0))));
     assert!(matches!(
         build(builder().slots(9).shards(4097)),
         BuildError::Plan(PlanError::Shards(4097))

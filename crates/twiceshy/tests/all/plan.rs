@@ -312,18 +312,12 @@ fn plan_refuses_impossible_options_that_only_some_filters_have() {
     assert_eq!(quotient().value_bits(17).plan(), Err(PlanError::ValueBits(17)));
     assert_eq!(quotient().grow_at(0.05).plan(), Err(PlanError::Growth(0.05)));
     let coded = ExtensionFilter::builder().capacity(10);
-    assert_eq!(
-        coded.clone().code_bits(7).plan(),
-        Err(PlanError::CodeBits(7))
-    );
+    assert_eq!(coded.clone().code_bits(7).plan(), Err(PlanError::CodeBits(7)));
     assert_eq!(coded.code_bits(121).plan(), Err(PlanError::CodeBits(121)));
     let range = || RangeFilter::<u64>::builder().capacity(10);
     assert_eq!(range().longest_range(0).plan(), Err(PlanError::LongestRange(0)));
     let long = (1 << 20) + 1;
-    assert_eq!(
-        range().longest_range(long).plan(),
-        Err(PlanError::LongestRange(long))
-    );
+    assert_eq!(range().longest_range(long).plan(), Err(PlanError::LongestRange(long)));
     let both = range().planned_load(0.9).expandable().plan();
     assert_eq!(both, Err(PlanError::Load(0.9)));
 }

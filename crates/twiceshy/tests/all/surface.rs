@@ -13,8 +13,8 @@ use twiceshy::members::MemoryMap;
 use twiceshy::{
     Adaptive, AdaptiveBloomFilter, AdaptiveRangeFilter, Answer, Checked, Claim, Concurrent,
     Dynamic, ExtensionFilter, Filter, Hash, Keyed, Listing, Member, MemberSource,
-    PlainQuotientFilter, QuotientFilter, RangeFilter, Secret, SecretMode, Snapshot, TelescopingFilter,
-    hash::KeyedHasher, range, snapshot::KeyedSnapshot,
+    PlainQuotientFilter, QuotientFilter, RangeFilter, Secret, SecretMode, Snapshot,
+    TelescopingFilter, hash::KeyedHasher, range, snapshot::KeyedSnapshot,
 };
 use twiceshy_model::concurrent::entries_of;
 
