@@ -9,7 +9,8 @@
 //! 3. Amend the list with the notes, build the new filter from it, and repeat in rounds while there
 //!    are many new notes. A round first amends the list, and then applies the changes to the new
 //!    filter. If the new filter has no room, it is built again, larger, from the amended list.
-//! 4. In one step: apply the rest of the notes, and swap the new filter in.
+//! 4. In one step: apply the rest of the notes, and swap the new filter in. Writers wait for this step, so if
+//!    there are thousands of notes in every round, slow the writers down, and finally begin again.
 
 use super::notes::{Notes, Roll};
 use super::records::most_old;

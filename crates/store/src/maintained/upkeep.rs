@@ -13,7 +13,8 @@
 //!   delayed once, not once per shard. So writers rarely find a shard full. If they do, they wait until
 //!   it is rebuilt, which is counted. They wait at most for [`LONGEST_STALL`]. After that, the shard
 //!   answers "maybe" and takes the write, as after a rebuild that has failed. (A list returns an error
-//!   after a few such waits.)
+//!   after a few such waits.) A writer that rebuilds a shard itself doesn't wait for another thread's rebuild.
+//! - Each write to a shard is also delayed while a rebuild of the shard can't keep up with its notes.
 //! - A rebuild that fails is tried again, after a delay that doubles each time. If its shard has no room for a
 //!   new member in the meantime, the shard answers "maybe" to every query, and takes any number of writes.
 //! - If the background thread ends, callers do its work.
