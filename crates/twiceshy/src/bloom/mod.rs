@@ -69,7 +69,7 @@ use plan::LevelPlan;
 /// level contains whole hashes, which are never wrong.
 ///
 /// Use it if members are rarely removed and a false-positive rate of 1/100 or more is acceptable. A
-/// [`QuotientFilter`](crate::QuotientFilter) reads one cache line instead of several, removes
+/// [`QuotientFilter`] reads one cache line instead of several, removes
 /// members exactly, forgets no repair, and is smaller at rates below about 1/1000.
 ///
 /// # Guarantees
