@@ -1,4 +1,4 @@
-//! Builds the programs that contain the tests, and runs two of them at the same time. While the
+//! Builds the programs that contain the tests, and runs them two at a time. While the
 //! tests of one program wait for the disk, those of the other one use the processor.
 
 use crate::shell::{Done, Screen, command, logs, output_of};

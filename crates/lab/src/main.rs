@@ -14,7 +14,8 @@ mod tests;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Measures Twiceshy's filters, other filters for comparison, and the limit that memory sets.
+/// Measures Twiceshy's filters and others, and the lookup speed that one random memory access per
+/// key allows.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Arguments {

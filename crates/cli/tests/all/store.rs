@@ -150,7 +150,8 @@ fn verify_detects_filter_that_misses_members() {
         || std::fs::copy(saved_filter(&sandbox, "empty"), saved_filter(&sandbox, "store")).unwrap();
     swap();
     sandbox.yes("store verify store");
-    // The filter of a different store is not detected if this store's metadata describes it.
+    // If this store's metadata describes the other store's filter, opening accepts it. Only `verify`
+    // detects it.
     swap();
     let [empty, store] = ["empty", "store"].map(|name| {
         FjallBackend::open(sandbox.path(name).join("data"), FjallOptions::default()).unwrap()

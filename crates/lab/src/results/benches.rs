@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn row_names_combine_the_values_of_all_fields() {
+    fn row_names_combine_operation_and_adversary_share() {
         let rows = [
             json!({ "setup": "adaptive", "op": "hostile", "hostile_percent": 10,
                     "median_kops": 10_554.0, "repeated_per_million": 0.0 }),

@@ -77,7 +77,7 @@ impl<F: Shard> InFlight<'_, F> {
         }
     }
 
-    /// Ends all writes with an unknown outcome.
+    /// Ends all writes, and leaves open whether they were done.
     fn doubt<S: Source>(mut self) {
         for (hash, entered) in self.writes.drain(..) {
             // A new key of a guard is in doubt now, and counts as a member.

@@ -122,7 +122,8 @@ impl<F: Shard> MaintainedFilter<F> {
     ) -> Attempt<(), S::Error> {
         let epoch = self.writes(mistake).epoch;
         if !self.is_ready(mistake) {
-            // A list answers without asking the database, so it needs a shard that is ready.
+            // A shard that isn't ready answers "maybe" to every query, and no database corrects that
+            // for listed mistakes. So refuse.
             return Ok(Tried::NoRoom(mistake, InsertError::Mismatch.into()));
         }
         let Answer::Maybe(claim) = self.filter.check(mistake) else {

@@ -201,8 +201,8 @@ impl Policy {
     /// mistakes and the bits per remainder.
     fn slots(self, mistakes: usize, bits: u32) -> usize {
         match self {
-            // A rebuilt shard has fresh remainders, so only about two in 2^bits of the
-            // mistakes would recur.
+            // A rebuilt shard has fresh remainders, so about two in 2^bits of the mistakes would
+            // recur without repairs. Plan two slots for each.
             Self::Found { .. } => mistakes.saturating_mul(4).checked_shr(bits).unwrap_or(0),
             Self::Listed { rate } => (mistakes as f64 * rate).ceil() as usize,
         }

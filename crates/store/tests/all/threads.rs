@@ -468,7 +468,7 @@ fn reads_and_writes_work_while_the_filter_is_built() {
             assert_eq!(store.get(&key(n)).unwrap(), None);
             store.stats().false_positives > before.false_positives
         };
-        // There is room for all repairs.
+        // The filter has room for all repairs, so each of these mistakes is repaired.
         let mistakes: Vec<u64> = (350..600).filter(|&n| is_mistake(&store, n)).collect();
         assert!(!mistakes.is_empty());
         drop(store);

@@ -71,7 +71,8 @@ impl AdaptiveBloomFilter {
         if !listing.drops_ghosts {
             return Err(AdaptError::Unlisted { members: ghosts });
         }
-        // Only the last level knows which of its members are missing from a list.
+        // Only the last level stores whole hashes, so only there can the members be removed that the
+        // listing lacks.
         let mut stored: Vec<Hash> = self.last.range(claim.suspects()).collect();
         stored.retain(|hash| members.binary_search(hash).is_err());
         for ghost in stored {

@@ -260,8 +260,8 @@ mod tests {
             assert!(is_near(bits, bound), "{bits} bits per selector, entropy {bound}");
         }
         for chance in [0.05, 0.1, 0.15] {
-            // Each further bit has probability 1/2, and all extensions of the same length are
-            // equally likely.
+            // An extension has at least one bit, and after each bit another one with probability
+            // 1/2. So its length has 2 bits of entropy, and its content has 2 on average.
             let bound = entropy(chance) + 4.0 * chance;
             let extending = Coding::<Extensions>::new(Digits::plain(1 << 20, 8, 8), bound);
             let draw = || {

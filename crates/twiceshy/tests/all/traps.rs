@@ -100,7 +100,7 @@ fn extensions_can_use_all_bits_of_a_hash() {
 }
 
 #[test]
-fn suspect_replaced_after_listing_is_not_lost() {
+fn suspect_inserted_after_listing_is_not_lost() {
     // Between listing and repair, another thread removes one suspect and inserts another. Counts
     // and prefixes still match.
     let mut filter = filter(8, 16);

@@ -71,8 +71,8 @@ impl Judge {
         Self { slow }
     }
 
-    /// Measures the median cost of random queries, to learn which costs are slow. Any useful filter
-    /// answers more than half of them without the disk.
+    /// Creates a judge whose limit is a multiple of the median cost of random queries. Any useful
+    /// filter answers more than half of them without the disk.
     pub fn calibrate(victim: &mut impl Victim, random: &mut Random) -> Self {
         let mut costs = [(); 255].map(|()| victim.ask(random.random()).cost);
         costs.sort_unstable();

@@ -95,10 +95,7 @@ fn matching() -> impl TypedValueParser<Value = Matching> {
     let values = PossibleValuesParser::new([
         value(Matching::Line, "Match whole lines"),
         value(Matching::Host, "Match hosts and their subdomains"),
-        value(
-            Matching::Url,
-            "Match a host with a path, longer paths, and the same paths on subdomains",
-        ),
+        value(Matching::Url, "Match a host and path, also with longer paths and on subdomains"),
     ]);
     values.try_map(|name| name.parse())
 }

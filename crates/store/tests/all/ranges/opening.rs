@@ -284,7 +284,7 @@ fn damaged_identity_record_is_refused() {
 
 #[cfg(feature = "fjall")]
 #[test]
-fn directory_and_its_backup_can_be_opened() {
+fn range_store_and_its_backup_can_be_reopened() {
     use std::net::Ipv4Addr;
     let directory = tempfile::tempdir().unwrap();
     let [path, copy] = ["store", "copy"].map(|name| directory.path().join(name));
