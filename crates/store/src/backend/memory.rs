@@ -85,9 +85,10 @@ impl Backend for MemoryBackend {
 }
 
 /// The number of pairs in a scan's first chunk. Later chunks are larger, so that long scans take the lock
-/// rarely.
+/// less often. No chunk takes longer than a few tens of microseconds, because a write waits for it, and
+/// reads wait for the write.
 const FIRST_CHUNK: usize = 16;
-const LARGEST_CHUNK: usize = 1024;
+const LARGEST_CHUNK: usize = 128;
 
 /// A scan that reads chunks from both ends, so that it doesn't hold the lock between two steps.
 struct MemoryScan<'a> {
