@@ -69,6 +69,9 @@ pub(crate) struct Options {
     /// and hostile queries once per round, and skips uniform absent keys.
     #[arg(long, default_value_t = 10.0, value_parser = seconds)]
     seconds: f64,
+    /// Measure only uniform absent keys.
+    #[arg(long)]
+    uniform_only: bool,
     /// Directory for the stores, which are removed afterwards [default: the system's temporary
     /// directory].
     #[arg(long)]
@@ -324,16 +327,18 @@ fn per_million(count: u64, of: u64) -> f64 {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), ExitCode> {
-    let mut rounds = Vec::new();
-    for round in 1..=options.rounds {
-        measure::show_round(round, options.rounds);
-        rounds.push(one_round(round, options));
-    }
-    measure::hide_round();
     if options.json {
         print_origin()?;
     }
-    report::show(&rounds, options.json)?;
+    if !options.uniform_only {
+        let mut rounds = Vec::new();
+        for round in 1..=options.rounds {
+            measure::show_round(round, options.rounds);
+            rounds.push(one_round(round, options));
+        }
+        measure::hide_round();
+        report::show(&rounds, options.json)?;
+    }
     if options.seconds > 0.0 {
         let directory = options.directory.as_deref();
         uniform::run(options.pairs, options.seconds, directory, options.json)?;
@@ -351,6 +356,7 @@ mod tests {
         cache_bytes: 1 << 20,
         rounds: 1,
         seconds: 0.0,
+        uniform_only: false,
         directory: None,
         json: true,
     };
