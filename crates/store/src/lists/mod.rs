@@ -96,7 +96,7 @@ impl<B: Backend> ListStore<B> {
     }
 
     /// Looks up many keys: clears `answers`, and then pushes the answer of [`contains`](Self::contains) for
-    /// each key. If the filter is larger than the cache, this is several times as fast as single lookups.
+    /// each key. If the filter is larger than the cache, this is faster than single lookups.
     pub fn contains_many(&self, keys: &[impl AsRef<[u8]>], answers: &mut Vec<bool>) {
         let hashes: Vec<Hash> = keys.iter().map(|key| self.hash(key.as_ref())).collect();
         self.maintained.answer_many(&hashes, answers);
