@@ -305,8 +305,8 @@ impl OpenOptions {
         (kept as usize, bytes(kept))
     }
 
-    /// Returns how much data an import sorts together. If memory is limited, that takes about a quarter of the
-    /// limit: an eighth for the pairs, and an eighth for their bytes.
+    /// Returns how much data an import sorts together. If memory is limited, the pairs take an eighth of the
+    /// limit, and their bytes another one. Vectors that grow and sorting take up to as much again.
     pub(crate) fn sorted_at_once(&self) -> Chunk {
         /// A hash, and a key and a value that are vectors.
         const PAIR_BYTES: u64 = 64;

@@ -21,7 +21,8 @@ pub struct Stats {
     /// it writes the mistake's record, and finds that there is one already. An old mistake may come back after
     /// its shard is rebuilt, or if its key was put and deleted in the meantime. A filter that forgets repairs,
     /// such as a [`TelescopingFilter`](twiceshy::TelescopingFilter), may make it again at any time. After a
-    /// failed write of records, new mistakes may be counted here, too.
+    /// failed write of records, new mistakes may be counted here, too, and so may mistakes whose repair was
+    /// skipped while their shard was being rebuilt.
     pub repeated_false_positives: u64,
     /// Number of lookups that found nothing and that the filter could not answer, because the
     /// filter was being rebuilt, or because the range was too long for the filter.

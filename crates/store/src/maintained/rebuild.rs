@@ -171,8 +171,8 @@ impl<F: Shard> MaintainedFilter<F> {
         end: Option<Instant>,
     ) -> Result<Option<Rebuilt>, S::Error> {
         // If there are too many notes, begin again: that is simpler than making writers wait, who may hold
-        // stripes. If memory isn't limited, take more notes each time, so that the rebuild succeeds
-        // however fast the writers are.
+        // stripes. If memory isn't limited, take more notes each time. A rebuild still fails if writers add
+        // more than `MOST_LOCKED` notes in every round, although they are slowed down.
         for restart in 0..=RESTARTS {
             let growth = if self.sizes.is_limited() { 0 } else { 2 * restart };
             match self.rebuild_noting(source, shard, more, growth, end)? {

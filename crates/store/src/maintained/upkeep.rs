@@ -553,7 +553,8 @@ impl<F: Shard> MaintainedFilter<F> {
         let is_rotation = is_rebuilt && reason == Some(Reason::Rotation);
         self.counters.add(Count::Rotations, u64::from(is_rotation));
         upkept.failures.store(0, Ordering::Release);
-        // A request for a rebuild has no effect while the shard is due. Swap instead of storing, so that this thread sees what happened before such a request.
+        // A request for a rebuild has no effect while the shard is due. Swap instead of storing, so that this
+        // thread sees what happened before such a request.
         upkept.is_due.swap(false, Ordering::AcqRel);
         self.review(shard);
         let is_distrusted =

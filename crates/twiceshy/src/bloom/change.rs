@@ -48,7 +48,7 @@ impl AdaptiveBloomFilter {
     ///
     /// # Errors
     /// The same as for [`insert`](Self::insert), or [`InsertError::Mismatch`] if the claim is
-    /// stale, or if the listed members can't be those of the cell.
+    /// stale, or if the cell has members or ghosts that aren't listed.
     pub fn insert_listed<'l>(
         &mut self,
         claim: &Claim,

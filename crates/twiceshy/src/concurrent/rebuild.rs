@@ -172,7 +172,8 @@ pub struct Replacement<F> {
 impl<F> Replacement<F> {
     /// Returns the new shard, as a concurrent filter that has only this shard, with the number 0.
     ///
-    /// Its methods panic if a hash belongs to a different shard. It can't be saved.
+    /// Its methods panic if a hash belongs to a different shard. It can't be saved, unless it is the
+    /// only shard.
     pub const fn filter(&self) -> &Concurrent<F> {
         &self.filter
     }

@@ -88,7 +88,7 @@ impl QuotientFilter {
     ///
     /// # Errors
     /// The same as for [`insert`](Self::insert), or [`InsertError::Mismatch`] if the claim is stale
-    /// or the listed members are not those of the filter.
+    /// or the filter has members or ghosts that aren't listed, or lacks a listed one.
     pub fn insert_listed<'l>(
         &mut self,
         claim: &Claim,

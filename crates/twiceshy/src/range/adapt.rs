@@ -176,7 +176,8 @@ impl<K: RangeKey> AdaptiveRangeFilter<K> {
         self.boxes.cell(scaled, self.boxes.age_around(scaled)).covers(self.hash_of(other))
     }
 
-    /// Repairs a mistake, so that the filter answers "absent" to the claim's range. The range must not contain a member, and `listing` must contain *all* members that are
+    /// Repairs a mistake, so that the filter answers "absent" to the claim's range. The range must not
+    /// contain a member, and `listing` must contain *all* members that are
     /// [suspects](Claim::suspects).
     ///
     /// The filter ignores listed suspects that have nothing to do with the answer. Repairing a

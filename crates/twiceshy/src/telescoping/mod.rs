@@ -157,7 +157,8 @@ pub type ExtensionFilter = CodedFilter<Extensions>;
 ///
 /// To repair a mistake, an adaptive filter needs a list of the members near it. If nobody can list
 /// them, or if queries are not repeated, use this filter. It has no room for repairs, so it is
-/// smaller than a [`TelescopingFilter`] with the same rate. Its mistakes stay: an attacker who finds a few can repeat them as often as they like.
+/// smaller than a [`TelescopingFilter`] with the same rate. Its mistakes stay: an attacker who finds a
+/// few can repeat them as often as they like.
 ///
 /// It has no `check`, no `adapt` and no `remove`. Use
 /// [`remove_trusting`](CodedFilter::remove_trusting) to remove members. It relies on the caller: if

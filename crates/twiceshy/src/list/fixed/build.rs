@@ -130,7 +130,8 @@ impl Builder<YesNoFilter> {
         Ok(Keyed::new(self.build(&yes, &no)?, secret))
     }
 
-    /// Builds a filter from two lists of hashes, in any order. Duplicates in a list don't matter.
+    /// Builds a filter from two lists of hashes, in any order. Duplicates in a list don't matter,
+    /// except that they count when a limited size is planned.
     ///
     /// # Errors
     /// [`ListError::OnBothLists`] names a hash that is on both lists. [`ListError::Build`] if the
