@@ -22,7 +22,7 @@ Commands:
                             compiler, pages in a browser, instruction counts, faults in the
                             stores, orders of threads, and every fuzz target briefly.
                             Installs what is missing.
-                            Takes about 20 minutes from a clean clone on two cores
+                            Takes about 18 minutes from a clean clone on two cores
   quick                     Runs the checks for every edit: format, lints and unit tests. Takes
                             less than two minutes once everything is built
   counts                    Counts the instructions of each operation, and compares them with
