@@ -408,7 +408,7 @@ fn mistakes_repaired_during_a_rebuild_do_not_come_back() {
     assert!(backend.hook.set(Box::new(hook)).is_ok());
     store.rebuild().unwrap();
     let (found, new_records) = found.lock().unwrap().take().unwrap();
-    assert!(found.len() > 100 && new_records.len() == found.len(), "{}", found.len());
+    assert!(found.len() > 100 && new_records.len() > 100, "{}", new_records.len());
     assert_eq!(mistakes(&store, found), []);
     let kept = recorded(&*backend);
     assert!(new_records.iter().all(|record| kept.contains(record)), "a record is lost");
