@@ -360,7 +360,7 @@ fn rebuild_with_an_end_does_not_wait_for_another_rebuild() {
 }
 
 #[test]
-fn making_room_for_an_import_waits_only_so_long_for_a_rebuild_that_hangs() {
+fn import_waits_for_a_hanging_rebuild_only_until_a_deadline() {
     let _deadline = Deadline::new();
     let (mut filter, members) =
         (maintained::<QuotientFilter>(100, FOUND), Members::<false>::default());
